@@ -1,0 +1,417 @@
+// The reader: a strict YAML tree into a described struct, with overrides, parts and every fault at once.
+#include "model/base/config_io.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <set>
+
+namespace specstep {
+
+std::string Range::text() const {
+  const bool low = std::isfinite(min);
+  const bool high = std::isfinite(max);
+  const std::string from = low ? fmt::format("{} {}", above_min ? "above" : "at least", min) : "";
+  const std::string to = high ? fmt::format("at most {}", max) : "";
+  return low && high ? from + " and " + to : from + to;
+}
+
+bool Range::holds(double value) const { return value <= max && (above_min ? value > min : value >= min); }
+
+namespace {
+
+std::string joined(const std::vector<std::string>& path) {
+  std::string out;
+  for (const std::string& part : path) {
+    if (!out.empty() && part.front() != '[') out += '.';
+    out += part;
+  }
+  return out;
+}
+
+const Location& place_of(const std::string& key, const Sources& sources, const Location& fallback) {
+  for (std::string k = key; !k.empty();) {
+    const auto found = sources.find(k);
+    if (found != sources.end()) return found->second;
+    const std::size_t cut = k.find_last_of(".[");
+    k = cut == std::string::npos ? "" : k.substr(0, cut);
+  }
+  return fallback;
+}
+
+}  // namespace
+
+void Checker::fail(const std::string& key, std::string what, std::string allowed) {
+  const std::string full = prefix_.empty() || key.empty() || key.front() == '[' ? prefix_ + key : prefix_ + "." + key;
+  issues_.push_back({place_of(full, sources_, fallback_), full, std::move(what), std::move(allowed)});
+}
+
+namespace {
+
+using yaml::Node;
+
+/// What all readers of one file share.
+struct Context {
+  const ReadOptions& options;
+  Sources& sources;
+  Issues& issues;
+  std::set<const Override*> used;
+  std::vector<std::filesystem::path> open_files;  // parts being read, to refuse cycles
+};
+
+/// YAML's number grammar narrowed to what cannot be misread: no leading zero, hex, octal, sexagesimal, thousands sign.
+bool is_number(std::string_view s, bool integer) {
+  std::size_t i = 0;
+  const auto digits = [&] {
+    const std::size_t start = i;
+    while (i < s.size() && s[i] >= '0' && s[i] <= '9') ++i;
+    return i - start;
+  };
+  if (i < s.size() && (s[i] == '+' || s[i] == '-')) ++i;
+  const std::size_t whole_at = i;
+  const std::size_t whole = digits();
+  if (whole > 1 && s[whole_at] == '0') return false;
+  if (integer) return whole > 0 && i == s.size();
+  std::size_t fraction = 0;
+  if (i < s.size() && s[i] == '.') {
+    ++i;
+    fraction = digits();
+  }
+  if (whole + fraction == 0) return false;
+  if (i < s.size() && (s[i] == 'e' || s[i] == 'E')) {
+    ++i;
+    if (i < s.size() && (s[i] == '+' || s[i] == '-')) ++i;
+    if (digits() == 0) return false;
+  }
+  return i == s.size();
+}
+
+template <class T>
+bool parse_number(std::string_view s, T& value) {
+  if (!s.empty() && s.front() == '+') s.remove_prefix(1);
+  const auto [end, failed] = std::from_chars(s.data(), s.data() + s.size(), value);
+  return failed == std::errc{} && end == s.data() + s.size();
+}
+
+class Reader final : public Visitor {
+ public:
+  Reader(Context& context, const Node& node, std::vector<std::string> path)
+      : context_(context), node_(&node), path_(std::move(path)) {}
+
+  void boolean(bool& value) override {
+    static const std::vector<std::string> yes{"true", "True", "TRUE"};
+    static const std::vector<std::string> no{"false", "False", "FALSE"};
+    const bool plain = node_->kind == Node::Kind::scalar && !node_->quoted;
+    const auto is = [&](const std::vector<std::string>& words) {
+      return plain && std::find(words.begin(), words.end(), node_->text) != words.end();
+    };
+    if (is(yes))
+      value = true;
+    else if (is(no))
+      value = false;
+    else
+      wrong("true or false (yes, on and 1 are not)");
+  }
+
+  void integer(std::int64_t& value, const Range& range) override {
+    const std::string allowed = "an integer" + (range.text().empty() ? "" : " " + range.text());
+    std::int64_t parsed = 0;
+    if (!plain_scalar() || !is_number(node_->text, true) || !parse_number(node_->text, parsed)) return wrong(allowed);
+    if (!range.holds(static_cast<double>(parsed))) return wrong(allowed);
+    value = parsed;
+  }
+
+  void number(double& value, const Range& range) override {
+    const std::string allowed = "a number" + (range.text().empty() ? "" : " " + range.text());
+    double parsed = 0;
+    if (!plain_scalar() || !is_number(node_->text, false) || !parse_number(node_->text, parsed)) return wrong(allowed);
+    if (!std::isfinite(parsed) || !range.holds(parsed)) return wrong(allowed);
+    value = parsed;
+  }
+
+  void text(std::string& value) override {
+    if (node_->kind != Node::Kind::scalar) return wrong("text");
+    value = node_->text;
+  }
+
+  void choice(std::size_t& value, const std::vector<std::string>& names) override {
+    const auto found = std::find(names.begin(), names.end(), node_->text);
+    if (node_->kind != Node::Kind::scalar || found == names.end())
+      return wrong(one_of(names) + (node_->kind == Node::Kind::scalar ? did_you_mean(node_->text, names) : ""));
+    value = static_cast<std::size_t>(found - names.begin());
+  }
+
+  void list(const ListDoor& door) override {
+    Node local = *node_;
+    if (local.kind == Node::Kind::null) local.kind = Node::Kind::list;  // made by an override of an element
+    if (local.kind != Node::Kind::list) return wrong("a list, as in [a, b]");
+    apply_list_overrides(local);
+    door.resize(local.items.size());
+    for (std::size_t i = 0; i < local.items.size(); ++i) {
+      Reader element(context_, local.items[i], extended(fmt::format("[{}]", i)));
+      context_.sources[joined(element.path_)] = local.items[i].at;
+      if (element.has_value()) door.visit(i, element);
+    }
+  }
+
+  void dict(const DictDoor& door) override {
+    Node local = *node_;
+    if (local.kind == Node::Kind::null) local.kind = Node::Kind::map;
+    if (local.kind != Node::Kind::map) return wrong("a map");
+    apply_map_overrides(local);
+    for (const yaml::Entry& entry : local.entries) {
+      Reader value(context_, entry.value, extended(entry.key));
+      context_.sources[joined(value.path_)] = entry.value.at;
+      if (value.has_value()) door.visit(entry.key, value);
+    }
+  }
+
+  void map(const MapDoor& door) override {
+    Node local = *node_;
+    std::size_t opened = 0;
+    if (!door.part.empty() && local.kind == Node::Kind::scalar) {
+      if (!open_part(local, door.part)) return;
+      opened = 1;
+    } else if (!door.scalar_key.empty() && local.kind == Node::Kind::scalar) {
+      local = wrapped(door.scalar_key);
+    } else if (!door.list_key.empty() && local.kind == Node::Kind::list) {
+      local = wrapped(door.list_key);
+    }
+    read_map(door, local);
+    if (opened > 0) context_.open_files.pop_back();
+  }
+
+  void field(std::string_view key, std::string_view doc, bool required, bool, const Door& door) override {
+    known_.emplace_back(key);
+    const Node* value = node_->find(key);
+    if (!value) {
+      if (required) report(node_->at, std::string(key), "missing", std::string(doc));
+      return;
+    }
+    Reader inner(context_, *value, extended(std::string(key)));
+    context_.sources[joined(inner.path_)] = value->at;
+    if (inner.has_value()) door.visit(inner);
+  }
+
+ private:
+  std::vector<std::string> extended(std::string key) const {
+    std::vector<std::string> path = path_;
+    path.push_back(std::move(key));
+    return path;
+  }
+
+  bool plain_scalar() const { return node_->kind == Node::Kind::scalar && !node_->quoted; }
+
+  /// A key with nothing behind it is a fault, never a default. A map may be empty: overrides may fill it.
+  bool has_value() {
+    if (node_->kind != Node::Kind::null) return true;
+    for (const Override& o : context_.options.overrides)
+      if (targets_below(o, path_)) return true;
+    wrong("a value, or leave the key out");
+    return false;
+  }
+
+  void wrong(const std::string& allowed) {
+    std::string what = node_->kind == Node::Kind::scalar && node_->text.size() <= 80
+                           ? fmt::format("is '{}'", node_->text)
+                           : fmt::format("is {}", node_->kind_name());
+    if (node_->quoted) what += " (quoted text)";
+    context_.issues.push_back({node_->at, joined(path_), what, allowed});
+  }
+
+  void report(const Location& at, const std::string& key, std::string what, std::string allowed) {
+    context_.issues.push_back({at, joined(extended(key)), std::move(what), std::move(allowed)});
+  }
+
+  Node wrapped(std::string_view key) const {
+    Node out{.kind = Node::Kind::map, .text = {}, .items = {}, .entries = {}, .at = node_->at};
+    out.entries.push_back({std::string(key), node_->at, *node_});
+    return out;
+  }
+
+  bool open_part(Node& local, std::string_view folder) {
+    if (!context_.options.library) {
+      wrong("an inline map (no installed configs here)");
+      return false;
+    }
+    try {
+      const std::filesystem::path from = node_->at.line > 0 ? std::filesystem::path(node_->at.file) : "";
+      const auto file = std::filesystem::weakly_canonical(
+          context_.options.library->find(node_->text, std::string(folder), from, node_->at, joined(path_)));
+      if (std::find(context_.open_files.begin(), context_.open_files.end(), file) != context_.open_files.end()) {
+        report_cycle(file);
+        return false;
+      }
+      local = load_with_base(file);
+      context_.open_files.push_back(file);
+      return true;
+    } catch (const InputError& e) {
+      for (const Issue& issue : e.issues()) context_.issues.push_back(issue);
+      return false;
+    }
+  }
+
+  void report_cycle(const std::filesystem::path& file) {
+    context_.issues.push_back({node_->at, joined(path_), fmt::format("'{}' includes itself", file.string()),
+                               "a file that does not lead back here"});
+  }
+
+  void read_map(const MapDoor& door, Node& local) {
+    if (local.kind == Node::Kind::null) local.kind = Node::Kind::map;
+    if (local.kind != Node::Kind::map) return wrong("a map of keys");
+    apply_map_overrides(local);
+    const std::size_t before = context_.issues.size();
+    Reader body(context_, local, path_);
+    Fields fields(body);
+    door.describe(fields);
+    body.refuse_unknown();
+    if (door.check && context_.issues.size() == before) {
+      Checker checker(joined(path_), context_.sources, local.at, context_.issues);
+      door.check(checker);
+    }
+  }
+
+  void refuse_unknown() {
+    for (const yaml::Entry& entry : node_->entries) {
+      if (std::find(known_.begin(), known_.end(), entry.key) != known_.end()) continue;
+      std::vector<std::string> names(known_.begin(), known_.end());
+      report(entry.at, entry.key, "unknown key" + did_you_mean(entry.key, names), "allowed: " + one_of(names));
+    }
+  }
+
+  static bool is_prefix(const std::vector<std::string>& path, const Override& o) {
+    return o.path.size() > path.size() && std::equal(path.begin(), path.end(), o.path.begin());
+  }
+  static bool targets_below(const Override& o, const std::vector<std::string>& path) { return is_prefix(path, o); }
+
+  void apply_map_overrides(Node& local) {
+    for (const Override& o : context_.options.overrides) {
+      if (!is_prefix(path_, o)) continue;
+      const std::string& key = o.path[path_.size()];
+      if (key.front() == '[') continue;
+      const bool last = o.path.size() == path_.size() + 1;
+      Node* found = local.find(key);
+      if (!found) {
+        Node empty{.kind = Node::Kind::null, .text = {}, .items = {}, .entries = {}, .at = o.value.at};
+        local.entries.push_back({key, o.value.at, std::move(empty)});
+        found = &local.entries.back().value;
+      }
+      if (last) *found = o.value;
+      if (last) context_.used.insert(&o);
+    }
+  }
+
+  void apply_list_overrides(Node& local) {
+    for (const Override& o : context_.options.overrides) {
+      if (!is_prefix(path_, o)) continue;
+      const std::string& key = o.path[path_.size()];
+      std::size_t index = 0;
+      if (key.front() != '[' || !parse_number(std::string_view(key).substr(1, key.size() - 2), index)) continue;
+      const bool last = o.path.size() == path_.size() + 1;
+      if (index > local.items.size() || (index == local.items.size() && !last)) {
+        context_.issues.push_back({o.value.at, joined(path_), fmt::format("has no element [{}]", index),
+                                   fmt::format("[0] to [{}]; the last one appends", local.items.size())});
+        context_.used.insert(&o);
+        continue;
+      }
+      if (!last) continue;
+      if (index == local.items.size()) local.items.emplace_back();
+      local.items[index] = o.value;
+      context_.used.insert(&o);
+    }
+  }
+
+  Context& context_;
+  const Node* node_;
+  std::vector<std::string> path_;
+  std::vector<std::string> known_;
+};
+
+void place_everywhere(Node& node, const Location& at) {
+  node.at = at;
+  for (Node& item : node.items) place_everywhere(item, at);
+  for (yaml::Entry& entry : node.entries) {
+    entry.at = at;
+    place_everywhere(entry.value, at);
+  }
+}
+
+}  // namespace
+
+Override parse_override(const std::string& text) {
+  const Location at{"--set " + text, 0, 0};
+  const std::size_t equals = text.find('=');
+  const std::string shape = "write path=value, as in engine.graph.max_batch=128 or comm.table[0].backend=pull1";
+  if (equals == std::string::npos || equals == 0) throw InputError(Issue{at, "", "no 'path=' in front", shape});
+  Override out;
+  out.text = text;
+  std::string path = text.substr(0, equals);
+  for (std::size_t i = 0; i < path.size();) {
+    if (path[i] == '[') {
+      const std::size_t end = path.find(']', i);
+      const std::string digits = end == std::string::npos ? "" : path.substr(i + 1, end - i - 1);
+      if (!is_number(digits, true) || digits.front() == '-' || digits.front() == '+')
+        throw InputError(Issue{at, path, "an index must be [number]", shape});
+      out.path.push_back("[" + digits + "]");
+      i = end + 1;
+      if (i < path.size() && path[i] == '.') ++i;
+      continue;
+    }
+    const std::size_t end = std::min(path.find_first_of(".[", i), path.size());
+    if (end == i) throw InputError(Issue{at, path, "an empty key", shape});
+    out.path.push_back(path.substr(i, end - i));
+    i = end;
+    if (i < path.size() && path[i] == '.') {
+      ++i;
+      if (i == path.size()) throw InputError(Issue{at, path, "an empty key", shape});
+    }
+  }
+  if (out.path.front().front() == '[') throw InputError(Issue{at, path, "an index without a list", shape});
+  const std::string value = text.substr(equals + 1);
+  if (value.empty()) throw InputError(Issue{at, path, "no value behind '='", shape});
+  out.value = yaml::parse(value, at.file);
+  place_everywhere(out.value, at);
+  return out;
+}
+
+namespace {
+Node load_chain(const std::filesystem::path& path, std::vector<std::filesystem::path>& open) {
+  Node root = yaml::load(path);
+  if (root.kind != Node::Kind::map)
+    throw InputError(Issue{root.at, "", fmt::format("the file holds {}", root.kind_name()), "a map of keys"});
+  const Node* base = root.find("base");
+  if (!base) return root;
+  const Location at = base->at;
+  if (base->kind != Node::Kind::scalar) throw InputError(Issue{at, "base", "is not text", "the path of a file"});
+  const auto file = std::filesystem::weakly_canonical(path.parent_path() / base->text);
+  open.push_back(std::filesystem::weakly_canonical(path));
+  if (std::find(open.begin(), open.end(), file) != open.end())
+    throw InputError(Issue{at, "base", fmt::format("'{}' leads back to itself", base->text), "a file that does not"});
+  if (!std::filesystem::exists(file))
+    throw InputError(Issue{at, "base", fmt::format("no such file '{}'", base->text), "a path relative to this file"});
+  std::erase_if(root.entries, [](const yaml::Entry& e) { return e.key == "base"; });
+  return yaml::merged(load_chain(file, open), root);
+}
+}  // namespace
+
+yaml::Node load_with_base(const std::filesystem::path& path) {
+  std::vector<std::filesystem::path> open;
+  return load_chain(path, open);
+}
+
+namespace detail {
+
+void read(const yaml::Node& root, const ReadOptions& options, const Door& door, Sources& sources, Issues& issues) {
+  Context context{options, sources, issues, {}, {}};
+  if (root.at.line > 0) context.open_files.push_back(std::filesystem::weakly_canonical(root.at.file));
+  Reader reader(context, root, {});
+  door.visit(reader);
+  for (const Override& o : options.overrides)
+    if (!context.used.contains(&o) && issues.empty())
+      issues.push_back({o.value.at, joined(o.path), "sets nothing", "the path of a key of this file"});
+}
+
+}  // namespace detail
+}  // namespace specstep

@@ -1,0 +1,101 @@
+// Files to structs and back, through the one declaration of describe.h.
+#pragma once
+
+#include <filesystem>
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+#include <vector>
+
+#include "model/base/describe.h"
+#include "model/base/yaml.h"
+
+namespace specstep {
+
+/// Where installed configs are looked up by name: `<root>/<folder>/<name>.yaml`.
+class ConfigLibrary {
+ public:
+  explicit ConfigLibrary(std::filesystem::path root) : root_(std::move(root)) {}
+  /// The configs of this installation: $SPECSTEP_CONFIGS, else beside the program (installed or build tree).
+  static ConfigLibrary installed();
+
+  const std::filesystem::path& root() const { return root_; }
+  /// Names in a folder, sorted, without ".yaml"; sub-folders appear as "seed/baseline".
+  std::vector<std::string> names(const std::string& folder) const;
+  /// A path ("./x.yaml", "a/b.yaml", relative to `from`) or a name of `folder`. InputError at `at` when it is neither.
+  std::filesystem::path find(const std::string& text, const std::string& folder, const std::filesystem::path& from,
+                             const Location& at, const std::string& key) const;
+
+ private:
+  std::filesystem::path root_;
+};
+
+/// One `--set path=value`.
+struct Override {
+  std::vector<std::string> path;  // keys; a list index is "[2]"
+  yaml::Node value;
+  std::string text;  // as typed
+};
+
+/// Parses "a.b[2].c=value". Throws InputError.
+Override parse_override(const std::string& text);
+
+/// What a read needs beside the file.
+struct ReadOptions {
+  const ConfigLibrary* library = nullptr;  // needed for files with parts
+  std::vector<Override> overrides;
+};
+
+/// Loads a file and its `base:` chain (paths relative to the file that names them; cycles refused).
+yaml::Node load_with_base(const std::filesystem::path& path);
+
+namespace detail {
+/// Fills a value from a tree; all faults go to `issues`.
+void read(const yaml::Node& root, const ReadOptions& options, const Door& door, Sources& sources, Issues& issues);
+nlohmann::ordered_json dump(const Door& door);
+nlohmann::ordered_json schema(const Door& door);
+template <class T>
+Door door_of(T& value) {
+  return {[&value](Visitor& v) { visit_value(v, value, {}); }};
+}
+}  // namespace detail
+
+/// Reads a struct from a tree. Throws InputError with every fault found; `sources` then tells where each key stood.
+template <class T>
+T read_config(const yaml::Node& root, const ReadOptions& options = {}, Sources* sources = nullptr) {
+  T value{};
+  Sources places;
+  Issues issues;
+  detail::read(root, options, detail::door_of(value), places, issues);
+  throw_if_any(issues);
+  if (sources) *sources = std::move(places);
+  return value;
+}
+
+/// Reads a struct from a file, with its `base:` chain and its parts.
+template <class T>
+T load_config(const std::filesystem::path& path, const ReadOptions& options = {}, Sources* sources = nullptr) {
+  return read_config<T>(load_with_base(path), options, sources);
+}
+
+/// The canonical form: every key in declaration order, defaults included. Reading it back gives the same value.
+/// A nlohmann::ordered_json; `auto`, so that only callers include that header.
+template <class T>
+auto dump_config(const T& value) {
+  T copy = value;
+  return detail::dump(detail::door_of(copy));
+}
+
+/// JSON Schema (draft 2020-12) of a struct, for editors; the config reference is printed from it.
+template <class T>
+auto schema_of() {
+  T value{};
+  return detail::schema(detail::door_of(value));
+}
+
+/// Block YAML of a JSON value, for `check --dump`; strings that YAML could misread are quoted.
+std::string to_yaml(const nlohmann::ordered_json& value);
+
+/// 16 hex digits over the canonical JSON text (FNV-1a, 64 bit): equal configs have equal hashes.
+std::string config_hash(const nlohmann::ordered_json& canonical);
+
+}  // namespace specstep

@@ -1,0 +1,10 @@
+# Unit tests stand beside their subject: specstep_tests(NAME LAYERS layer ... SOURCES x_test.cpp ...)
+include(GoogleTest)
+function(specstep_tests name)
+  cmake_parse_arguments(tests "" "" "SOURCES;LAYERS" ${ARGN})
+  add_executable(${name} ${tests_SOURCES})
+  target_link_libraries(${name} PRIVATE ${tests_LAYERS} specstep_flags fmt::fmt-header-only nlohmann_json::nlohmann_json
+                        GTest::gtest_main GTest::gmock)
+  target_compile_definitions(${name} PRIVATE SPECSTEP_SOURCE_DIR="${PROJECT_SOURCE_DIR}")
+  gtest_discover_tests(${name} PROPERTIES LABELS unit DISCOVERY_TIMEOUT 60)
+endfunction()
