@@ -56,7 +56,7 @@ struct EndpointSpec {
   Quantity flag_us;             // fixed part of a one-way flag: store, visibility, poll
   Quantity read_us;             // fixed part of a dependent remote read
   Quantity arrival_us;          // lateness scale of one rank; see schedule_price.cpp
-  Quantity fence_us;            // waiting until posted writes are acknowledged
+  Quantity stage_us;            // between stages of a kernel that a barrier parts: block sync, fence, next addresses
   Quantity graph_node_us;       // one kernel node of a replayed CUDA graph
   Quantity eager_launch_us;     // shortest interval between two eager launches of a small kernel
   Quantity copy_operation_us;   // one copy-engine operation
