@@ -138,6 +138,20 @@ CommPrice price(const std::string& id, const Topology& topology, const Call& cal
   return finished(backend(id).prepare(topology, call)(call), call);
 }
 
+double least_allreduce_seconds(const Topology& topology, const Call& call) {
+  if (call.ranks < 2) return 0;
+  double slowest = std::numeric_limits<double>::infinity();
+  for (int rank = 0; rank < call.ranks; ++rank) {
+    double fastest = 0;
+    for (const Link& link : topology.links())
+      if (link.to == topology.gpus()[static_cast<std::size_t>(rank)])
+        fastest = std::max(fastest, link.bytes_per_second);
+    slowest = std::min(slowest, fastest);
+  }
+  const double moved = 2.0 * (call.ranks - 1) / call.ranks * static_cast<double>(call.bytes);
+  return moved / slowest + topology.spec().gpu.graph_node_us.value * us;
+}
+
 struct Pricer::State {
   struct Key {
     std::string id;

@@ -111,7 +111,7 @@ PatternRate rate_of(const Topology& t, const Pattern& pattern, bool copies) {
   std::vector<int> limits;
   const std::vector<double> rates = fair_rates(flows.capacity, flows.flows, &limits);
   const std::size_t slowest = static_cast<std::size_t>(std::min_element(rates.begin(), rates.end()) - rates.begin());
-  for (double r : rates) rate.total += r;
+  rate.total = static_cast<double>(pattern.flows.size()) / finish_all(flows.capacity, flows.flows).seconds;
   rate.least = rates[slowest];
   const int limit = limits[slowest];
   const int links = static_cast<int>(t.links().size());

@@ -19,8 +19,8 @@ struct PatternRate {
   std::string name;
   int flows = 0;
   Operation operation = Operation::write;
-  double total = 0;   // bytes per second of all flows while all run
-  double least = 0;   // of the slowest flow
+  double total = 0;   // all bytes over the time until the last flow ends, bytes per second
+  double least = 0;   // of the slowest flow while all run
   std::string limit;  // what holds the slowest back
 };
 

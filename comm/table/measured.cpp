@@ -81,7 +81,11 @@ MeasuredCurve read_curve(const CsvTable& csv, std::size_t column, const SizeColu
   return curve;
 }
 
+constexpr double falling = 0.75;  // largest message over smallest
+
 void add_notes(const MeasuredCurve& curve, std::vector<std::string>& notes) {
+  if (curve.points.size() > 1 && curve.points.back().seconds < falling * curve.points.front().seconds)
+    notes.push_back(curve.name + ": times fall with size; cold starts are in the samples");
   double spread = 0;
   int repeated = 0;
   for (const MeasuredPoint& p : curve.points) {

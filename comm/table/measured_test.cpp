@@ -127,6 +127,14 @@ TEST(RepeatedSizes, AreMergedByMedianWithTheirSpread) {
   EXPECT_THAT(table.notes.at(0), HasSubstr("several times"));
 }
 
+TEST(Notes, TimesThatFallWithSizeAreAColdStart) {
+  // NVIDIA/nccl issue 1984: 0.10 MB 227.7 us, 1.25 MB 115.3 us, largest sample 5.4 ms.
+  const auto table =
+      measured_table(CsvTable::load(std::string(SPECSTEP_SOURCE_DIR) + "/comm/import/testdata/coldstart.csv"), {});
+  EXPECT_THAT(table.notes, testing::Contains(HasSubstr("avg: times fall with size")));
+  EXPECT_EQ(table.curves.at(1).points.size(), 4U);  // blank cells are absent
+}
+
 std::string refusal(const std::string& text) {
   try {
     measured_table(CsvTable::parse(text, "t.csv"), {});
