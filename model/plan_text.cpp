@@ -178,7 +178,7 @@ std::string plan_text(const Plan& plan, bool every_layer) {
       else if (repeat.times == 1)
         out += fmt::format("\nlayer {}\n", layer);
       else if (repeat.period > 1)
-        out += fmt::format(" layer {} and every {}th on\n", layer, repeat.period);
+        out += fmt::format(" layers {}, {}, ...\n", layer, layer + static_cast<std::int32_t>(repeat.period));
       append_stretch(out, plan, all[k]);
     }
     i += covered;
