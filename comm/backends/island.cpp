@@ -1,0 +1,36 @@
+// island: sums inside islands first, so that little crosses between them. Of all divisions, pair maps and directions
+// that the fabric allows, the cheapest at each size.
+#include "comm/backend.h"
+#include "comm/island_plan.h"
+#include "comm/schedules/schedules.h"
+
+namespace specstep::comm {
+namespace {
+
+Prepared prepare(const Topology& t, const Call& call) {
+  std::vector<Variant> variants;
+  for (const Islands& plan : island_plans(t, call.ranks)) {
+    variants.push_back({island(plan, Operation::write), {.wire = Wire::sentinel}});
+    variants.push_back({island(plan, Operation::read), {}});
+  }
+  return priced_schedules(t, variants);
+}
+
+std::optional<std::string> refuses(const Topology& t, const Call& call) {
+  if (!island_plans(t, call.ranks).empty()) return std::nullopt;
+  return "the ranks do not divide into islands of equal size above one: all of one switch, or uneven";
+}
+
+}  // namespace
+
+BackendRow island_row() {
+  return {"island",
+          "reduce-scatter in islands, exchange between them, all-gather",
+          {Collective::all_reduce},
+          {.p2p = true, .packs = true},
+          16,
+          prepare,
+          refuses};
+}
+
+}  // namespace specstep::comm

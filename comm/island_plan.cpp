@@ -1,0 +1,51 @@
+// Divisions of ranks into islands. Which pair map is safe on a fabric follows from pricing each: where several
+// destination roots trigger a slowdown, the map that keeps each switch to one root is the cheap one.
+#include "comm/island_plan.h"
+
+#include <algorithm>
+#include <map>
+
+namespace specstep::comm {
+namespace {
+
+bool even(const Islands& islands) {
+  return islands.size() > 1 && islands.front().size() > 1 &&
+         std::all_of(islands.begin(), islands.end(),
+                     [&](const auto& members) { return members.size() == islands.front().size(); });
+}
+
+Islands grouped(int ranks, const auto& key_of) {
+  std::map<int, std::vector<int>> groups;
+  for (int r = 0; r < ranks; ++r) groups[key_of(r)].push_back(r);
+  Islands islands;
+  for (auto& [key, members] : groups) islands.push_back(std::move(members));
+  return islands;
+}
+
+/// Ranks that reach each other without passing between sockets.
+int socket_group(const Topology& t, int rank) {
+  for (int first = 0; first < rank; ++first)
+    if (t.distance(first, rank) < NcclLevel::sys) return first;
+  return rank;
+}
+
+}  // namespace
+
+std::vector<Islands> island_plans(const Topology& topology, int ranks) {
+  std::vector<Islands> divisions{grouped(ranks, [&](int r) { return topology.switch_of(r); }),
+                                 grouped(ranks, [&](int r) { return topology.root_of(r); }),
+                                 grouped(ranks, [&](int r) { return socket_group(topology, r); })};
+  std::vector<Islands> plans;
+  for (const Islands& islands : divisions) {
+    if (!even(islands) || std::find(plans.begin(), plans.end(), islands) != plans.end()) continue;
+    for (std::size_t shift = 0; shift < islands.front().size(); ++shift) {
+      Islands plan = islands;
+      for (std::size_t i = 1; i < plan.size(); i += 2)
+        std::rotate(plan[i].begin(), plan[i].begin() + static_cast<std::ptrdiff_t>(shift), plan[i].end());
+      plans.push_back(std::move(plan));
+    }
+  }
+  return plans;
+}
+
+}  // namespace specstep::comm

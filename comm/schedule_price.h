@@ -1,0 +1,48 @@
+// What a schedule costs on a topology.
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "comm/fair_share.h"
+#include "comm/schedule.h"
+#include "comm/topology.h"
+
+namespace specstep::comm {
+
+/// How a schedule is carried out.
+struct Carrier {
+  Wire wire = Wire::plain;
+  double value_bytes = 2;    // of one value, for wires that re-encode
+  bool copy_engine = false;  // each transfer is a copy-engine operation instead of loads and stores of a kernel
+};
+
+/// Time is `fixed + per_byte * bytes` of the message.
+struct SchedulePrice {
+  double fixed = 0;                       // seconds: launch, arrival, flags, round trips
+  double per_byte = 0;                    // seconds for each byte of the message
+  std::string bottleneck;                 // what holds the bytes back
+  bool fitted = false;                    // a fitted constant took part
+  bool slowed_by_fit = false;             // and it is one of the capacities
+  std::map<LinkKind, double> link_bytes;  // bytes over links of each kind, both directions, per byte of the message
+  double busiest_uplink = 0;              // bytes over the busiest direction of a link that no GPU hangs on, per byte
+};
+
+/// Flows and capacities of one phase: what the fair sharing works on.
+struct PhaseFlows {
+  std::vector<double> capacity;    // links first, in the topology's order
+  std::vector<std::string> names;  // of the capacities beyond the links
+  std::vector<Flow> flows;
+  bool fitted = false;
+};
+
+/// Ranks 0..n-1 are the first n GPUs. Throws InputError when the topology has fewer.
+PhaseFlows phase_flows(const Schedule& schedule, const Phase& phase, const Topology& topology, const Carrier& carrier);
+SchedulePrice price_schedule(const Schedule& schedule, const Topology& topology, const Carrier& carrier);
+
+/// One-way flag from one rank to another, and a dependent read of its memory: seconds, idle fabric.
+double flag_seconds(const Topology& topology, int from, int to);
+double read_seconds(const Topology& topology, int reader, int from);
+
+}  // namespace specstep::comm
