@@ -82,52 +82,68 @@ Plan build_draft_plan(const DraftSpec& draft, const ParallelLayout& layout, cons
 
 namespace {
 
-void divides(Checker& c, std::int64_t value, std::int64_t ranks, const std::string& what) {
-  if (ranks > 1 && value % ranks != 0)
-    c.fail("parallel.tensor", fmt::format("splits over {} ranks, which do not divide {} ({})", ranks, what, value),
-           fmt::format("a number of ranks that divides {}", value));
-}
+/// What a number of ranks cannot divide, gathered so that one wrong number is one fault.
+class Divisions {
+ public:
+  explicit Divisions(Checker& checker) : checker_(checker) {}
+  void need(std::int64_t value, std::int64_t ranks, const std::string& what) {
+    if (ranks <= 1 || value % ranks == 0) return;
+    ranks_ = ranks;
+    add(fmt::format("{} ({})", what, value));
+  }
+  void attention(const AttentionSpec& a, std::int64_t ranks, const std::string& who) {
+    need(a.heads, ranks, who + "the heads");
+    if (a.kind != AttentionKind::gqa || a.kv_heads % ranks == 0 || ranks % a.kv_heads == 0) return;
+    ranks_ = ranks;
+    add(fmt::format("{}the key/value heads ({}, which may also divide the ranks)", who, a.kv_heads));
+  }
+  void mlp(const MlpSpec& m, const ParallelLayout& layout, const std::string& who) {
+    if (m.kind == MlpKind::dense || m.leading_dense_layers > 0)
+      need(m.intermediate, layout.tensor, who + "the mlp width");
+    if (m.kind == MlpKind::dense) return;
+    need(m.expert_intermediate, layout.expert_tensor(), who + "the expert width");
+    const bool whole = layout.expert == layout.tensor && layout.attention_data > 1;
+    const std::int64_t one = m.shared_intermediate > 0 ? m.shared_intermediate : m.expert_intermediate;
+    if (!whole) need(one * m.shared_experts, layout.tensor, who + "the shared-expert width");
+    if (m.experts % layout.expert != 0)
+      checker_.fail("parallel.expert", fmt::format("is {}", layout.expert),
+                    fmt::format("a divisor of {}the experts ({})", who, m.experts));
+  }
+  void report() {
+    if (!wrong_.empty())
+      checker_.fail("parallel.tensor", fmt::format("splits over {} ranks", ranks_), "a number that divides " + wrong_);
+  }
 
-void check_attention(const AttentionSpec& a, std::int64_t ranks, Checker& c, const std::string& who) {
-  divides(c, a.heads, ranks, who + "the heads");
-  if (a.kind == AttentionKind::gqa && a.kv_heads > 0 && a.kv_heads % ranks != 0 && ranks % a.kv_heads != 0)
-    c.fail("parallel.tensor", fmt::format("splits over {} ranks, {}key/value heads are {}", ranks, who, a.kv_heads),
-           "ranks that divide the key/value heads, or a multiple of them");
-}
-
-void check_mlp(const MlpSpec& m, const ParallelLayout& layout, Checker& c, const std::string& who) {
-  if (m.kind == MlpKind::dense || m.leading_dense_layers > 0)
-    divides(c, m.intermediate, layout.tensor, who + "the mlp width");
-  if (m.kind == MlpKind::dense) return;
-  divides(c, m.expert_intermediate, layout.expert_tensor(), who + "the expert width");
-  const std::int64_t shared =
-      (m.shared_intermediate > 0 ? m.shared_intermediate : m.expert_intermediate) * m.shared_experts;
-  if (layout.expert != layout.tensor || layout.attention_data == 1)
-    divides(c, shared, layout.tensor, who + "the shared-expert width");
-  if (m.experts % layout.expert != 0)
-    c.fail("parallel.expert",
-           fmt::format("is {}, which does not divide {}the experts ({})", layout.expert, who, m.experts), "");
-}
+ private:
+  void add(const std::string& what) { wrong_ += (wrong_.empty() ? "" : ", ") + what; }
+  Checker& checker_;
+  std::int64_t ranks_ = 1;
+  std::string wrong_;
+};
 
 }  // namespace
 
 void check_layout(const StackSpec& stack, const ParallelLayout& layout, Checker& c) {
+  Divisions divide(c);
   bool softmax = false;
   for (const LayerKind& kind : stack.pattern) {
     softmax = softmax || kind.attention != Span::linear;
     if (!kind.linear) continue;
-    divides(c, kind.linear->key_heads, layout.attention_tensor(), "the linear key heads");
-    divides(c, kind.linear->value_heads, layout.attention_tensor(), "the linear value heads");
+    divide.need(kind.linear->key_heads, layout.attention_tensor(), "the linear key heads");
+    divide.need(kind.linear->value_heads, layout.attention_tensor(), "the linear value heads");
   }
-  if (softmax) check_attention(stack.attention, layout.attention_tensor(), c, "");
-  check_mlp(stack.mlp, layout, c, "");
+  if (softmax) divide.attention(stack.attention, layout.attention_tensor(), "");
+  divide.mlp(stack.mlp, layout, "");
+  divide.report();
 }
 
 void check_layout(const DraftSpec& draft, const ParallelLayout& layout, Checker& c) {
   if (!draft.has_model()) return;
   const ParallelLayout split = draft_layout(layout);
-  check_attention(draft.attention, split.attention_tensor(), c, "the draft's ");
-  check_mlp(draft.mlp, split, c, "the draft's ");
+  Divisions divide(c);
+  divide.attention(draft.attention, split.attention_tensor(), "the draft's ");
+  divide.mlp(draft.mlp, split, "the draft's ");
+  divide.report();
 }
 
 KvFootprint kv_footprint(const StackSpec& stack, const ParallelLayout& layout) {

@@ -22,8 +22,8 @@ FileKind row(std::string name, std::string folder, std::string summary, std::vec
             return std::all_of(keys.begin(), keys.end(),
                                [&](const std::string& key) { return root.find(key) != nullptr; });
           },
-          [](const yaml::Node& root, const ReadOptions& options) -> Json {
-            return dump_config(read_config<T>(root, options));
+          [](const yaml::Node& root, const ReadOptions& options, Issues issues) -> Json {
+            return dump_config(read_config<T>(root, options, nullptr, std::move(issues)));
           },
           []() -> Json { return schema_of<T>(); }};
 }
@@ -53,13 +53,15 @@ const FileKind& file_kind(const std::string& name) {
 }
 
 CheckedFile check_file(const std::filesystem::path& path, const ReadOptions& options) {
-  const yaml::Node root = load_with_base(path);
+  Issues faults;
+  const yaml::Node root = load_with_base(path, &faults);
   std::string kinds;
   for (const FileKind& kind : file_kinds()) {
-    if (kind.matches(root)) return {kind.name, std::make_shared<Json>(kind.read(root, options))};
+    if (kind.matches(root)) return {kind.name, std::make_shared<Json>(kind.read(root, options, std::move(faults)))};
     kinds += (kinds.empty() ? "" : ", ") + kind.name;
   }
-  throw InputError(Issue{root.at, "", "no kind of file has these keys", "one of " + kinds});
+  faults.push_back({root.at, "", "no kind of file has these keys", "one of " + kinds});
+  throw InputError(faults);
 }
 
 namespace {

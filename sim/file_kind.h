@@ -17,8 +17,8 @@ struct FileKind {
   std::string summary;
   /// Whether a tree looks like this kind: the keys that only it has.
   std::function<bool(const yaml::Node&)> matches;
-  /// Reads and validates; the canonical form. Throws InputError.
-  std::function<nlohmann::ordered_json(const yaml::Node&, const ReadOptions&)> read;
+  /// Reads and validates; the canonical form. Throws InputError with the given issues (those of the tree) and its own.
+  std::function<nlohmann::ordered_json(const yaml::Node&, const ReadOptions&, Issues)> read;
   std::function<nlohmann::ordered_json()> schema;
 };
 

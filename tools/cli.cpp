@@ -142,6 +142,16 @@ int parse_failure(const CLI::App& app, const CLI::ParseError& e) {
   return code(Exit::wrong_input);
 }
 
+/// A first word that is no command: CLI11 would only say that one is missing.
+void check_command(const CLI::App& app, int argc, const char* const* argv) {
+  if (argc < 2 || argv[1][0] == '-') return;
+  std::vector<std::string> names;
+  for (const CLI::App* command : app.get_subcommands([](const CLI::App*) { return true; }))
+    names.push_back(command->get_name());
+  if (std::find(names.begin(), names.end(), argv[1]) != names.end()) return;
+  throw InputError(Issue{{"specstep"}, argv[1], "no such command" + did_you_mean(argv[1], names), one_of(names)});
+}
+
 }  // namespace
 
 int run_program(int argc, const char* const* argv) {
@@ -155,6 +165,7 @@ int run_program(int argc, const char* const* argv) {
       "regression, 77 not supported here");
   for (const Command& add : commands()) add(app);
   try {
+    check_command(app, argc, argv);
     app.parse(argc, argv);
     return code(Exit::ok);
   } catch (const CLI::ParseError& e) {

@@ -18,12 +18,13 @@ struct RunOptions {
 void run(const RunOptions& options) {
   const ConfigLibrary library = ConfigLibrary::installed();
   const ReadOptions read = read_options(options.common, library);
-  const yaml::Node root = load_with_base(config_path(options.config, "runs", library));
+  Issues faults;
+  const yaml::Node root = load_with_base(config_path(options.config, "runs", library), &faults);
   if (is_study(root)) {
-    const StudyResult study = run_study(read_config<StudyConfig>(root, read));
+    const StudyResult study = run_study(read_config<StudyConfig>(root, read, nullptr, std::move(faults)));
     return deliver(options.common, {to_text(study), [&] { return to_json(study); }, [&] { return to_csv(study); }});
   }
-  const auto config = read_config<RunConfig>(root, read);
+  const auto config = read_config<RunConfig>(root, read, nullptr, std::move(faults));
   const RunResult result = run_benchmark(config, *make_executor(config));
   deliver(options.common, {to_text(result), [&] { return to_json(result); }, [&] { return to_csv(result); }});
 }

@@ -176,7 +176,7 @@ class Reader final : public Visitor {
     if (node_->kind != Node::Kind::null) return true;
     for (const Override& o : context_.options.overrides)
       if (targets_below(o, path_)) return true;
-    wrong("a value, or leave the key out");
+    wrong(node_->text == "null" ? "a value; the text null is written \"null\"" : "a value, or leave the key out");
     return false;
   }
 
@@ -211,7 +211,7 @@ class Reader final : public Visitor {
         report_cycle(file);
         return false;
       }
-      local = load_with_base(file);
+      local = load_with_base(file, &context_.issues);
       context_.open_files.push_back(file);
       return true;
     } catch (const InputError& e) {

@@ -58,8 +58,8 @@ Override parse_override(const std::string& text) {
 }
 
 namespace {
-Node load_chain(const std::filesystem::path& path, std::vector<std::filesystem::path>& open) {
-  Node root = yaml::load(path);
+Node load_chain(const std::filesystem::path& path, std::vector<std::filesystem::path>& open, Issues* faults) {
+  Node root = yaml::load(path, faults);
   if (root.kind != Node::Kind::map)
     throw InputError(Issue{root.at, "", fmt::format("the file holds {}", root.kind_name()), "a map of keys"});
   const Node* base = root.find("base");
@@ -73,13 +73,13 @@ Node load_chain(const std::filesystem::path& path, std::vector<std::filesystem::
   if (!std::filesystem::exists(file))
     throw InputError(Issue{at, "base", fmt::format("no such file '{}'", base->text), "a path relative to this file"});
   std::erase_if(root.entries, [](const yaml::Entry& e) { return e.key == "base"; });
-  return yaml::merged(load_chain(file, open), root);
+  return yaml::merged(load_chain(file, open, faults), root);
 }
 }  // namespace
 
-yaml::Node load_with_base(const std::filesystem::path& path) {
+yaml::Node load_with_base(const std::filesystem::path& path, Issues* faults) {
   std::vector<std::filesystem::path> open;
-  return load_chain(path, open);
+  return load_chain(path, open, faults);
 }
 
 }  // namespace specstep

@@ -60,7 +60,7 @@ TEST(CostExecutor, AnEagerPassLastsAtLeastItsLaunches) {
 
 TEST(CostExecutor, NullBackendIsAnUpperBound) {
   const RunConfig with = load_run("seed/baseline-graph128");
-  const RunConfig without = load_run("seed/baseline-graph128", {"comm.backend=null"});
+  const RunConfig without = load_run("seed/baseline-graph128", {"comm.backend=\"null\""});
   EXPECT_LT(price(without, PassKind::decode).seconds, price(with, PassKind::decode).seconds);
   EXPECT_EQ(price(without, PassKind::decode).parts[static_cast<std::size_t>(Part::allreduce)], 0);
 }
