@@ -4,9 +4,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 #include <set>
+
+#include "model/base/number.h"
 
 namespace specstep {
 
@@ -60,40 +61,6 @@ struct Context {
   std::set<const Override*> used;
   std::vector<std::filesystem::path> open_files;  // parts being read, to refuse cycles
 };
-
-/// YAML's number grammar narrowed to what cannot be misread: no leading zero, hex, octal, sexagesimal, thousands sign.
-bool is_number(std::string_view s, bool integer) {
-  std::size_t i = 0;
-  const auto digits = [&] {
-    const std::size_t start = i;
-    while (i < s.size() && s[i] >= '0' && s[i] <= '9') ++i;
-    return i - start;
-  };
-  if (i < s.size() && (s[i] == '+' || s[i] == '-')) ++i;
-  const std::size_t whole_at = i;
-  const std::size_t whole = digits();
-  if (whole > 1 && s[whole_at] == '0') return false;
-  if (integer) return whole > 0 && i == s.size();
-  std::size_t fraction = 0;
-  if (i < s.size() && s[i] == '.') {
-    ++i;
-    fraction = digits();
-  }
-  if (whole + fraction == 0) return false;
-  if (i < s.size() && (s[i] == 'e' || s[i] == 'E')) {
-    ++i;
-    if (i < s.size() && (s[i] == '+' || s[i] == '-')) ++i;
-    if (digits() == 0) return false;
-  }
-  return i == s.size();
-}
-
-template <class T>
-bool parse_number(std::string_view s, T& value) {
-  if (!s.empty() && s.front() == '+') s.remove_prefix(1);
-  const auto [end, failed] = std::from_chars(s.data(), s.data() + s.size(), value);
-  return failed == std::errc{} && end == s.data() + s.size();
-}
 
 class Reader final : public Visitor {
  public:
@@ -209,7 +176,7 @@ class Reader final : public Visitor {
     if (node_->kind != Node::Kind::null) return true;
     for (const Override& o : context_.options.overrides)
       if (targets_below(o, path_)) return true;
-    wrong("a value, or leave the key out");
+    wrong(node_->text == "null" ? "a value; the text null is written \"null\"" : "a value, or leave the key out");
     return false;
   }
 
@@ -244,7 +211,7 @@ class Reader final : public Visitor {
         report_cycle(file);
         return false;
       }
-      local = load_with_base(file);
+      local = load_with_base(file, &context_.issues);
       context_.open_files.push_back(file);
       return true;
     } catch (const InputError& e) {
@@ -329,77 +296,7 @@ class Reader final : public Visitor {
   std::vector<std::string> known_;
 };
 
-void place_everywhere(Node& node, const Location& at) {
-  node.at = at;
-  for (Node& item : node.items) place_everywhere(item, at);
-  for (yaml::Entry& entry : node.entries) {
-    entry.at = at;
-    place_everywhere(entry.value, at);
-  }
-}
-
 }  // namespace
-
-Override parse_override(const std::string& text) {
-  const Location at{"--set " + text, 0, 0};
-  const std::size_t equals = text.find('=');
-  const std::string shape = "write path=value, as in engine.graph.max_batch=128 or comm.table[0].backend=pull1";
-  if (equals == std::string::npos || equals == 0) throw InputError(Issue{at, "", "no 'path=' in front", shape});
-  Override out;
-  out.text = text;
-  std::string path = text.substr(0, equals);
-  for (std::size_t i = 0; i < path.size();) {
-    if (path[i] == '[') {
-      const std::size_t end = path.find(']', i);
-      const std::string digits = end == std::string::npos ? "" : path.substr(i + 1, end - i - 1);
-      if (!is_number(digits, true) || digits.front() == '-' || digits.front() == '+')
-        throw InputError(Issue{at, path, "an index must be [number]", shape});
-      out.path.push_back("[" + digits + "]");
-      i = end + 1;
-      if (i < path.size() && path[i] == '.') ++i;
-      continue;
-    }
-    const std::size_t end = std::min(path.find_first_of(".[", i), path.size());
-    if (end == i) throw InputError(Issue{at, path, "an empty key", shape});
-    out.path.push_back(path.substr(i, end - i));
-    i = end;
-    if (i < path.size() && path[i] == '.') {
-      ++i;
-      if (i == path.size()) throw InputError(Issue{at, path, "an empty key", shape});
-    }
-  }
-  if (out.path.front().front() == '[') throw InputError(Issue{at, path, "an index without a list", shape});
-  const std::string value = text.substr(equals + 1);
-  if (value.empty()) throw InputError(Issue{at, path, "no value behind '='", shape});
-  out.value = yaml::parse(value, at.file);
-  place_everywhere(out.value, at);
-  return out;
-}
-
-namespace {
-Node load_chain(const std::filesystem::path& path, std::vector<std::filesystem::path>& open) {
-  Node root = yaml::load(path);
-  if (root.kind != Node::Kind::map)
-    throw InputError(Issue{root.at, "", fmt::format("the file holds {}", root.kind_name()), "a map of keys"});
-  const Node* base = root.find("base");
-  if (!base) return root;
-  const Location at = base->at;
-  if (base->kind != Node::Kind::scalar) throw InputError(Issue{at, "base", "is not text", "the path of a file"});
-  const auto file = std::filesystem::weakly_canonical(path.parent_path() / base->text);
-  open.push_back(std::filesystem::weakly_canonical(path));
-  if (std::find(open.begin(), open.end(), file) != open.end())
-    throw InputError(Issue{at, "base", fmt::format("'{}' leads back to itself", base->text), "a file that does not"});
-  if (!std::filesystem::exists(file))
-    throw InputError(Issue{at, "base", fmt::format("no such file '{}'", base->text), "a path relative to this file"});
-  std::erase_if(root.entries, [](const yaml::Entry& e) { return e.key == "base"; });
-  return yaml::merged(load_chain(file, open), root);
-}
-}  // namespace
-
-yaml::Node load_with_base(const std::filesystem::path& path) {
-  std::vector<std::filesystem::path> open;
-  return load_chain(path, open);
-}
 
 namespace detail {
 

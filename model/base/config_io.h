@@ -45,8 +45,9 @@ struct ReadOptions {
   std::vector<Override> overrides;
 };
 
-/// Loads a file and its `base:` chain (paths relative to the file that names them; cycles refused).
-yaml::Node load_with_base(const std::filesystem::path& path);
+/// Loads a file and its `base:` chain (paths relative to the file that names them; cycles refused). `faults` as in
+/// yaml::parse.
+yaml::Node load_with_base(const std::filesystem::path& path, Issues* faults = nullptr);
 
 namespace detail {
 /// Fills a value from a tree; all faults go to `issues`.
@@ -59,12 +60,12 @@ Door door_of(T& value) {
 }
 }  // namespace detail
 
-/// Reads a struct from a tree. Throws InputError with every fault found; `sources` then tells where each key stood.
+/// Reads a struct from a tree. Throws InputError with every fault found, `issues` (those of the tree) among them;
+/// `sources` then tells where each key stood.
 template <class T>
-T read_config(const yaml::Node& root, const ReadOptions& options = {}, Sources* sources = nullptr) {
+T read_config(const yaml::Node& root, const ReadOptions& options = {}, Sources* sources = nullptr, Issues issues = {}) {
   T value{};
   Sources places;
-  Issues issues;
   detail::read(root, options, detail::door_of(value), places, issues);
   throw_if_any(issues);
   if (sources) *sources = std::move(places);
@@ -74,7 +75,9 @@ T read_config(const yaml::Node& root, const ReadOptions& options = {}, Sources* 
 /// Reads a struct from a file, with its `base:` chain and its parts.
 template <class T>
 T load_config(const std::filesystem::path& path, const ReadOptions& options = {}, Sources* sources = nullptr) {
-  return read_config<T>(load_with_base(path), options, sources);
+  Issues faults;
+  const yaml::Node root = load_with_base(path, &faults);
+  return read_config<T>(root, options, sources, std::move(faults));
 }
 
 /// The canonical form: every key in declaration order, defaults included. Reading it back gives the same value.

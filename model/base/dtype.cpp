@@ -15,6 +15,7 @@ double bytes_of(DType type) {
       return 1;
     case DType::int4:
     case DType::nvfp4:
+    case DType::mxfp4:
       return 0.5;
   }
   return 0;
@@ -31,7 +32,7 @@ void describe(Fields& f, WeightFormat& w) {
 }
 
 void check(const WeightFormat& w, Checker& c) {
-  if ((w.dtype == DType::int4 || w.dtype == DType::nvfp4) && w.group == 0)
+  if (bytes_of(w.dtype) < 1 && w.group == 0)
     c.fail("group", "missing", name_of(w.dtype) + " needs scales: the number of values that share one");
 }
 

@@ -7,14 +7,14 @@
 
 namespace specstep {
 
-enum class DType { f32, bf16, f16, fp8, int8, int4, nvfp4 };
+enum class DType { f32, bf16, f16, fp8, int8, int4, nvfp4, mxfp4 };
 
 template <>
 struct EnumNames<DType> {
-  static std::vector<std::string> names() { return {"f32", "bf16", "f16", "fp8", "int8", "int4", "nvfp4"}; }
+  static std::vector<std::string> names() { return {"f32", "bf16", "f16", "fp8", "int8", "int4", "nvfp4", "mxfp4"}; }
 };
 
-/// Bytes of one value, without scales (int4 and nvfp4: half a byte).
+/// Bytes of one value, without scales (the four-bit types: half a byte).
 double bytes_of(DType type);
 
 /// How a weight matrix is stored: values, and a scale for each `group` of values along its input dimension.

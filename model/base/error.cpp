@@ -64,8 +64,8 @@ std::string one_of(const std::vector<std::string>& names) {
 }
 
 std::string did_you_mean(const std::string& typed, const std::vector<std::string>& names) {
-  // A third of the letters may be wrong; beyond that a guess confuses more than it helps.
-  std::size_t best = std::max<std::size_t>(1, typed.size() / 3) + 1;
+  // Two letters, or a third of them, may be wrong, but not all; beyond that a guess confuses more than it helps.
+  std::size_t best = std::min(std::max<std::size_t>(2, typed.size() / 3) + 1, typed.size());
   const std::string* found = nullptr;
   if (typed.size() > 64) return "";
   for (const std::string& name : names) {

@@ -197,7 +197,7 @@ void check_tabs(std::string_view text, const std::string& file, Issues& issues) 
 
 }  // namespace
 
-Node parse(std::string_view text, const std::string& file) {
+Node parse(std::string_view text, const std::string& file, Issues* faults) {
   if (text.starts_with("\xEF\xBB\xBF")) text.remove_prefix(3);
   check_text(text, file);
   Issues issues;
@@ -214,7 +214,8 @@ Node parse(std::string_view text, const std::string& file) {
     Builder second(file, ignored);
     if (parser.HandleNextDocument(second))
       issues.push_back({second.take().at, "", "a second document", "one document in a file"});
-    throw_if_any(issues);
+    if (!faults) throw_if_any(issues);
+    if (faults) faults->insert(faults->end(), issues.begin(), issues.end());
     return root;
   } catch (const YAML::Exception& e) {
     issues.push_back({{file, e.mark.line + 1, e.mark.column + 1}, "", e.msg, ""});
@@ -250,7 +251,7 @@ std::string read_text(const std::filesystem::path& path, std::uintmax_t limit) {
   return text;
 }
 
-Node load(const std::filesystem::path& path) { return parse(read_text(path), path.string()); }
+Node load(const std::filesystem::path& path, Issues* faults) { return parse(read_text(path), path.string(), faults); }
 
 Node merged(Node base, const Node& over) {
   if (base.kind != Node::Kind::map || over.kind != Node::Kind::map) return over;

@@ -40,11 +40,12 @@ inline constexpr std::uintmax_t max_file_bytes = std::uintmax_t{4} << 20;
 
 /// Parses one document. Refused, each with its place: duplicate keys, tabs, anchors, aliases, merge keys,
 /// tags, keys that are not plain text, a second document, bytes that are not UTF-8 text, an empty file.
-/// Throws InputError with all faults found.
-Node parse(std::string_view text, const std::string& file);
+/// Faults that leave a tree to read on (duplicates, anchors, ...) go to `faults`, so that the reader can add its own;
+/// without `faults`, and for text that is no YAML at all, InputError is thrown with all faults found.
+Node parse(std::string_view text, const std::string& file, Issues* faults = nullptr);
 
-/// Reads and parses a file. Throws InputError when it is missing, a directory, too large or wrong.
-Node load(const std::filesystem::path& path);
+/// Reads and parses a file. Throws InputError when it is missing, a directory, too large or no YAML; see parse.
+Node load(const std::filesystem::path& path, Issues* faults = nullptr);
 
 /// Whole text of a file of at most `limit` bytes; InputError names the reason otherwise.
 std::string read_text(const std::filesystem::path& path, std::uintmax_t limit = max_file_bytes);

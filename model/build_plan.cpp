@@ -1,0 +1,201 @@
+// Stacks and drafts to plans.
+#include "model/build_plan.h"
+
+#include <fmt/format.h>
+
+#include "model/layer_builder.h"
+
+namespace specstep {
+
+namespace {
+
+const WeightFormat& embedding_format(const WeightFormats& w) { return w.embedding ? *w.embedding : w.rest; }
+const WeightFormat& head_format(const WeightFormats& w) { return w.head ? *w.head : w.rest; }
+
+const LayerKind& full_attention() {
+  static const LayerKind kind;
+  return kind;
+}
+
+ParallelLayout draft_layout(const ParallelLayout& layout) {
+  ParallelLayout out = layout;
+  if (layout.draft_tensor == 1) out = {.tensor = 1, .expert = 1, .attention_data = 1, .context = 1};
+  out.draft_tensor = 0;
+  return out;
+}
+
+Plan empty_plan(const std::string& model, const ParallelLayout& layout, const PassShape& shape, std::int64_t layers) {
+  Plan plan;
+  plan.model = model;
+  plan.layout = layout;
+  plan.shape = shape;
+  plan.layers = layers;
+  return plan;
+}
+
+}  // namespace
+
+Plan build_plan(const StackSpec& stack, const ParallelLayout& layout, const PassShape& shape,
+                const PlanOptions& options) {
+  Plan plan = empty_plan(stack.name, layout, shape, stack.layers);
+  plan.steps.reserve(static_cast<std::size_t>(stack.layers) * 28 + 8);
+  LayerBuilder build(plan, options);
+  build.embed(stack.vocab, stack.hidden, embedding_format(stack.weights));
+  for (std::int64_t i = 0; i < stack.layers; ++i) {
+    const LayerModel layer{stack.attention, stack.layer(i), stack.mlp,    stack.weights,
+                           stack.is_moe(i), stack.hidden,   stack.hidden, stack.kv};
+    build.layer(layer, static_cast<std::int32_t>(i), i == 0);
+  }
+  const SampleKind sample = shape.kind == PassKind::verify ? SampleKind::verify : SampleKind::sample;
+  build.head(stack.vocab, stack.hidden, head_format(stack.weights), sample);
+  return plan;
+}
+
+Plan build_draft_plan(const DraftSpec& draft, const ParallelLayout& layout, const PassShape& shape,
+                      const PlanOptions& options) {
+  Plan plan = empty_plan(draft.name, draft_layout(layout), shape, draft.layers);
+  LayerBuilder build(plan, options);
+  const std::int64_t hidden = draft.hidden;
+  const std::int64_t target = draft.target_hidden > 0 ? draft.target_hidden : hidden;
+  build.embed(draft.embedding_rows > 0 ? draft.embedding_rows : draft.vocab, hidden, embedding_format(draft.weights));
+  const bool eagle = draft.method == DraftMethod::eagle3;
+  // The features of the target come in with the verified tokens; a draft step goes on from its own hidden state.
+  if (eagle && shape.kind != PassKind::draft)
+    build.gemm(StepKind::fuse_features, build.tokens(), {hidden, draft.fusion_taps * target, draft.weights.rest},
+               BufferKind::features, BufferKind::residual);
+  build.norm(StepKind::embed_norm, build.tokens(), hidden, false, BufferKind::residual, BufferKind::pair);
+  build.norm(StepKind::hidden_norm, build.tokens(), hidden, false, BufferKind::residual, BufferKind::pair);
+  if (!eagle)
+    build.gemm(StepKind::combine_features, build.tokens(), {hidden, 2 * hidden, draft.weights.rest}, BufferKind::pair,
+               BufferKind::residual);
+  for (std::int64_t i = 0; i < draft.layers; ++i) {
+    const bool pair_in = eagle && i == 0;
+    const bool moe = draft.mlp.kind == MlpKind::moe && i >= draft.mlp.leading_dense_layers;
+    const LayerModel layer{
+        draft.attention, full_attention(), draft.mlp, draft.weights, moe, hidden, pair_in ? 2 * hidden : hidden,
+        draft.kv};
+    build.layer(layer, static_cast<std::int32_t>(i), i == 0);
+  }
+  build.head(draft.vocab, hidden, head_format(draft.weights), SampleKind::draft);
+  return plan;
+}
+
+namespace {
+
+/// What a number of ranks cannot divide, gathered so that one wrong number is one fault.
+class Divisions {
+ public:
+  explicit Divisions(Checker& checker) : checker_(checker) {}
+  void need(std::int64_t value, std::int64_t ranks, const std::string& what) {
+    if (ranks <= 1 || value % ranks == 0) return;
+    ranks_ = ranks;
+    add(fmt::format("{} ({})", what, value));
+  }
+  void attention(const AttentionSpec& a, std::int64_t ranks, const std::string& who) {
+    need(a.heads, ranks, who + "the heads");
+    if (a.kind != AttentionKind::gqa || a.kv_heads % ranks == 0 || ranks % a.kv_heads == 0) return;
+    ranks_ = ranks;
+    add(fmt::format("{}the key/value heads ({}, which may also divide the ranks)", who, a.kv_heads));
+  }
+  void mlp(const MlpSpec& m, const ParallelLayout& layout, const std::string& who) {
+    if (m.kind == MlpKind::dense || m.leading_dense_layers > 0)
+      need(m.intermediate, layout.tensor, who + "the mlp width");
+    if (m.kind == MlpKind::dense) return;
+    need(m.expert_intermediate, layout.expert_tensor(), who + "the expert width");
+    const bool whole = layout.expert == layout.tensor && layout.attention_data > 1;
+    const std::int64_t one = m.shared_intermediate > 0 ? m.shared_intermediate : m.expert_intermediate;
+    if (!whole) need(one * m.shared_experts, layout.tensor, who + "the shared-expert width");
+    if (m.experts % layout.expert != 0)
+      checker_.fail("parallel.expert", fmt::format("is {}", layout.expert),
+                    fmt::format("a divisor of {}the experts ({})", who, m.experts));
+  }
+  void report() {
+    if (!wrong_.empty())
+      checker_.fail("parallel.tensor", fmt::format("splits over {} ranks", ranks_), "a number that divides " + wrong_);
+  }
+
+ private:
+  void add(const std::string& what) { wrong_ += (wrong_.empty() ? "" : ", ") + what; }
+  Checker& checker_;
+  std::int64_t ranks_ = 1;
+  std::string wrong_;
+};
+
+}  // namespace
+
+void check_layout(const StackSpec& stack, const ParallelLayout& layout, Checker& c) {
+  Divisions divide(c);
+  bool softmax = false;
+  for (const LayerKind& kind : stack.pattern) {
+    softmax = softmax || kind.attention != Span::linear;
+    if (!kind.linear) continue;
+    divide.need(kind.linear->key_heads, layout.attention_tensor(), "the linear key heads");
+    divide.need(kind.linear->value_heads, layout.attention_tensor(), "the linear value heads");
+  }
+  if (softmax) divide.attention(stack.attention, layout.attention_tensor(), "");
+  divide.mlp(stack.mlp, layout, "");
+  divide.report();
+}
+
+void check_layout(const DraftSpec& draft, const ParallelLayout& layout, Checker& c) {
+  if (!draft.has_model()) return;
+  const ParallelLayout split = draft_layout(layout);
+  Divisions divide(c);
+  divide.attention(draft.attention, split.attention_tensor(), "the draft's ");
+  divide.mlp(draft.mlp, split, "the draft's ");
+  divide.report();
+}
+
+KvFootprint kv_footprint(const StackSpec& stack, const ParallelLayout& layout) {
+  const std::int64_t ranks = layout.attention_tensor();
+  const double row = static_cast<double>(local_cached_values(stack.attention, ranks)) * bytes_of(stack.kv);
+  KvFootprint out;
+  for (std::int64_t i = 0; i < stack.layers; ++i) {
+    const LayerKind& kind = stack.layer(i);
+    switch (kind.attention) {
+      case Span::full:
+        out.bytes_per_token += row;
+        break;
+      case Span::window:
+        out.bytes_per_sequence += row * static_cast<double>(kind.window);
+        break;
+      case Span::sparse:
+        out.bytes_per_token += row + static_cast<double>(kind.sparse->index_dim) * bytes_of(kind.sparse->index_dtype);
+        break;
+      case Span::linear:
+        out.bytes_per_sequence += static_cast<double>(kind.linear->state_bytes / ranks);
+        break;
+    }
+  }
+  return out;
+}
+
+KvFootprint kv_footprint(const DraftSpec& draft, const ParallelLayout& layout) {
+  if (!draft.has_model()) return {};
+  const std::int64_t ranks = draft_layout(layout).attention_tensor();
+  return {static_cast<double>(draft.layers * local_cached_values(draft.attention, ranks)) * bytes_of(draft.kv), 0};
+}
+
+double weight_memory(const StackSpec& stack, const ParallelLayout& layout) {
+  const Plan plan = build_plan(stack, layout, {.kind = PassKind::decode});
+  double bytes = plan.weight_memory();
+  if (stack.tied_embeddings)
+    for (const Weight& w : plan.weights)
+      if (w.step == StepKind::lm_head) bytes -= w.bytes();
+  for (const OtherWeights& other : stack.other_weights)
+    bytes += other.parameters * other.format.bytes_per_value() / static_cast<double>(other.sharded ? layout.tensor : 1);
+  return bytes;
+}
+
+double weight_memory(const DraftSpec& draft, const ParallelLayout& layout) {
+  if (!draft.has_model()) return 0;
+  const Plan plan = build_draft_plan(draft, layout, {.kind = PassKind::extend});
+  double bytes = plan.weight_memory();
+  for (const Weight& w : plan.weights) {
+    if (w.step == StepKind::lm_head && !draft.own_head) bytes -= w.bytes();
+    if (w.step == StepKind::embed && !draft.own_embedding) bytes -= w.bytes();
+  }
+  return bytes;
+}
+
+}  // namespace specstep

@@ -1,0 +1,342 @@
+// The steps of a layer, in the order engines run them (SGLang and vLLM decoder layers; DeepSeek-style mla with
+// absorbed projections in all passes that read a cache).
+#include "model/layer_builder.h"
+
+#include <algorithm>
+
+namespace specstep {
+
+namespace {
+std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
+const WeightFormat& or_rest(const std::optional<WeightFormat>& part, const WeightFormats& all) {
+  return part ? *part : all.rest;
+}
+}  // namespace
+
+std::int64_t local_kv_heads(const AttentionSpec& attention, std::int64_t ranks) {
+  return std::max<std::int64_t>(1, attention.kv_heads / ranks);
+}
+std::int64_t local_cached_values(const AttentionSpec& attention, std::int64_t ranks) {
+  if (attention.kind == AttentionKind::mla) return attention.cached_values();
+  return 2 * local_kv_heads(attention, ranks) * attention.head_dim;
+}
+std::int64_t local_vocab(std::int64_t vocab, std::int64_t ranks) { return ceil_div(vocab, ranks); }
+
+LayerBuilder::LayerBuilder(Plan& plan, const PlanOptions& options)
+    : plan_(plan),
+      options_(options),
+      attention_sequences_(ceil_div(plan.shape.sequences, plan.layout.attention_data)) {}
+
+std::int32_t LayerBuilder::buffer(BufferKind kind, std::int64_t rows, std::int64_t cols, double bytes_per_value) {
+  const auto found =
+      std::find_if(plan_.buffers.begin(), plan_.buffers.end(), [&](const Buffer& b) { return b.kind == kind; });
+  if (found == plan_.buffers.end()) {
+    plan_.buffers.push_back({kind, rows, cols, bytes_per_value});
+    return static_cast<std::int32_t>(plan_.buffers.size()) - 1;
+  }
+  found->rows = std::max(found->rows, rows);
+  found->cols = std::max(found->cols, cols);
+  return static_cast<std::int32_t>(found - plan_.buffers.begin());
+}
+
+std::int32_t LayerBuilder::existing(BufferKind kind) const {
+  const auto found =
+      std::find_if(plan_.buffers.begin(), plan_.buffers.end(), [&](const Buffer& b) { return b.kind == kind; });
+  return found == plan_.buffers.end() ? no_index : static_cast<std::int32_t>(found - plan_.buffers.begin());
+}
+
+std::int32_t LayerBuilder::weight(StepKind kind, const Matrix& m, std::int64_t count) {
+  plan_.weights.push_back({layer_, kind, count, m.n, m.k, m.format, m.shard});
+  return static_cast<std::int32_t>(plan_.weights.size()) - 1;
+}
+
+void LayerBuilder::step(StepKind kind, Op op, std::vector<BufferKind> in, std::int32_t out, std::int32_t weight,
+                        Lane lane) {
+  Step s{std::move(op), kind, layer_, lane, weight, {no_index, no_index, no_index}, out};
+  for (std::size_t i = 0; i < in.size(); ++i) s.in.at(i) = existing(in[i]);
+  plan_.steps.push_back(std::move(s));
+}
+
+void LayerBuilder::gemm(StepKind kind, std::int64_t rows, const Matrix& w, BufferKind in, BufferKind out) {
+  const std::int32_t target = buffer(out, rows, w.n * w.batches);
+  step(kind, Gemm{rows, w.n, w.k, w.batches, w.format}, {in}, target, weight(kind, w, w.batches));
+}
+
+void LayerBuilder::norm(StepKind kind, std::int64_t rows, std::int64_t width, bool residual, BufferKind in,
+                        BufferKind out) {
+  const Matrix gain{width, 1, WeightFormat{}};
+  const std::int32_t target = buffer(out, rows, width);
+  step(kind, RmsNorm{rows, width, residual}, {in}, target, weight(kind, gain, 1));
+}
+
+void LayerBuilder::allreduce(StepKind kind, std::int64_t elements, std::int64_t ranks, bool in_layer,
+                             BufferKind buffer) {
+  if (ranks <= 1) return;
+  step(kind, AllReduce{elements, DType::bf16, ranks, in_layer}, {buffer}, existing(buffer), no_index, Lane::comm);
+}
+
+void LayerBuilder::embed(std::int64_t vocab, std::int64_t hidden, const WeightFormat& format) {
+  layer_ = no_index;
+  const bool split = plan_.layout.tensor > 1 && plan_.layout.attention_data == 1;
+  const Matrix table{split ? local_vocab(vocab, plan_.layout.tensor) : vocab, hidden, format,
+                     split ? Shard::row : Shard::replicated};
+  buffer(BufferKind::tokens, attention_tokens(), 1, 4);
+  const std::int32_t out = buffer(BufferKind::residual, attention_tokens(), hidden);
+  step(StepKind::embed, Embed{attention_tokens(), hidden, format}, {BufferKind::tokens}, out,
+       weight(StepKind::embed, table, 1));
+  if (split && options_.embedding_allreduce)
+    allreduce(StepKind::embed_allreduce, attention_tokens() * hidden, plan_.layout.tensor, false, BufferKind::residual);
+}
+
+void LayerBuilder::layer(const LayerModel& model, std::int32_t index, bool first) {
+  layer_ = index;
+  attention_half(model, first);
+  mlp_half(model);
+  layer_ = no_index;
+}
+
+void LayerBuilder::attention_half(const LayerModel& m, bool first) {
+  // An EAGLE-3 draft concatenates two normed rows itself; everybody else norms the residual stream here.
+  if (m.input_width == m.hidden)
+    norm(StepKind::attention_norm, attention_tokens(), m.hidden, !first, BufferKind::residual, BufferKind::normed);
+  if (m.kind.attention == Span::linear) {
+    linear_attention(m);
+  } else {
+    if (m.attention.kind == AttentionKind::mla)
+      project_mla(m);
+    else
+      project_gqa(m);
+    if (m.kind.attention == Span::sparse) sparse_index(m);
+    attend(m);
+  }
+  allreduce(StepKind::attention_allreduce, attention_tokens() * m.hidden, plan_.layout.attention_tensor(), true,
+            BufferKind::projected);
+}
+
+void LayerBuilder::project_gqa(const LayerModel& m) {
+  const std::int64_t ranks = plan_.layout.attention_tensor();
+  const std::int64_t heads = m.attention.heads / ranks;
+  const std::int64_t kv_heads = local_kv_heads(m.attention, ranks);
+  const std::int64_t dim = m.attention.head_dim;
+  const WeightFormat& format = or_rest(m.weights.attention, m.weights);
+  const BufferKind in = m.input_width == m.hidden ? BufferKind::normed : BufferKind::pair;
+  gemm(StepKind::qkv, attention_tokens(), {(heads + 2 * kv_heads) * dim, m.input_width, format, Shard::column}, in,
+       BufferKind::qkv);
+  if (m.attention.qk_norm)
+    norm(StepKind::qk_norm, attention_tokens() * (heads + kv_heads), dim, false, BufferKind::qkv, BufferKind::qkv);
+  const double appended = static_cast<double>(2 * kv_heads * dim) * bytes_of(m.kv);
+  step(StepKind::rope, Rope{attention_tokens(), (heads + kv_heads) * dim, appended}, {BufferKind::qkv},
+       existing(BufferKind::qkv));
+}
+
+void LayerBuilder::project_mla(const LayerModel& m) {
+  const AttentionSpec& a = m.attention;
+  const std::int64_t heads = a.heads / plan_.layout.attention_tensor();
+  const WeightFormat& format = or_rest(m.weights.attention, m.weights);
+  const BufferKind in = m.input_width == m.hidden ? BufferKind::normed : BufferKind::pair;
+  const std::int64_t rows = attention_tokens();
+  const std::int64_t query = heads * (a.nope_dim + a.rope_dim);
+  if (a.q_rank > 0) {
+    gemm(StepKind::qkv_a, rows, {a.q_rank + a.kv_rank + a.rope_dim, m.input_width, format}, in, BufferKind::latent);
+    norm(StepKind::q_a_norm, rows, a.q_rank, false, BufferKind::latent, BufferKind::latent);
+    norm(StepKind::kv_a_norm, rows, a.kv_rank, false, BufferKind::latent, BufferKind::latent);
+    gemm(StepKind::q_b, rows, {query, a.q_rank, format, Shard::column}, BufferKind::latent, BufferKind::query);
+  } else {
+    gemm(StepKind::qkv_a, rows, {a.kv_rank + a.rope_dim, m.input_width, format}, in, BufferKind::latent);
+    norm(StepKind::kv_a_norm, rows, a.kv_rank, false, BufferKind::latent, BufferKind::latent);
+    gemm(StepKind::q_b, rows, {query, m.input_width, format, Shard::column}, in, BufferKind::query);
+  }
+  gemm(StepKind::absorb_q, rows, {a.kv_rank, a.nope_dim, format, Shard::column, heads}, BufferKind::query,
+       BufferKind::query_latent);
+  const double appended = static_cast<double>(a.cached_values()) * bytes_of(m.kv);
+  step(StepKind::rope, Rope{rows, (heads + 1) * a.rope_dim, appended}, {BufferKind::query, BufferKind::latent},
+       existing(BufferKind::query));
+}
+
+void LayerBuilder::sparse_index(const LayerModel& m) {
+  const SparseSpec& s = *m.kind.sparse;
+  const WeightFormat& format = or_rest(m.weights.attention, m.weights);
+  const std::int64_t rows = attention_tokens();
+  const bool latent = m.attention.kind == AttentionKind::mla && m.attention.q_rank > 0;
+  const BufferKind in = latent ? BufferKind::latent : BufferKind::normed;
+  gemm(StepKind::index_q, rows, {s.index_heads * s.index_dim, latent ? m.attention.q_rank : m.hidden, format}, in,
+       BufferKind::index_query);
+  gemm(StepKind::index_k, rows, {s.index_dim + s.index_heads, m.hidden, format}, BufferKind::normed,
+       BufferKind::index_key);
+  const std::int32_t out = buffer(BufferKind::selected, rows, s.top_k, 4);
+  step(StepKind::index,
+       SparseIndex{attention_sequences_, plan_.shape.tokens_each, plan_.shape.context, s.index_heads, s.index_dim,
+                   s.top_k, s.index_dtype, plan_.shape.queries_share_kv},
+       {BufferKind::index_query, BufferKind::index_key}, out);
+}
+
+void LayerBuilder::attend(const LayerModel& m) {
+  const AttentionSpec& a = m.attention;
+  const std::int64_t ranks = plan_.layout.attention_tensor();
+  const std::int64_t heads = a.heads / ranks;
+  const bool mla = a.kind == AttentionKind::mla;
+  const std::int64_t limit = m.kind.attention == Span::window   ? m.kind.window
+                             : m.kind.attention == Span::sparse ? m.kind.sparse->top_k
+                                                                : 0;
+  const std::int64_t score = mla ? a.kv_rank + a.rope_dim : a.head_dim;
+  const std::int64_t value = mla ? a.kv_rank : a.head_dim;
+  // Each query of a sparse layer picks its own tokens, so queries cannot share the read.
+  const bool share = plan_.shape.queries_share_kv && m.kind.attention != Span::sparse;
+  const std::int32_t out = buffer(BufferKind::attended, attention_tokens(), heads * value);
+  step(StepKind::attention,
+       Attention{a.kind, attention_sequences_, plan_.shape.tokens_each, plan_.shape.context, limit, heads, score, value,
+                 local_cached_values(a, ranks), m.kv, share},
+       {mla ? BufferKind::query_latent : BufferKind::qkv,
+        m.kind.attention == Span::sparse ? BufferKind::selected : BufferKind::residual},
+       out);
+  const WeightFormat& format = or_rest(m.weights.attention, m.weights);
+  const std::int64_t head_out = mla ? a.value_dim : a.head_dim;
+  BufferKind in = BufferKind::attended;
+  if (mla) {
+    gemm(StepKind::absorb_v, attention_tokens(), {a.value_dim, a.kv_rank, format, Shard::column, heads}, in,
+         BufferKind::query);
+    in = BufferKind::query;
+  }
+  gemm(StepKind::o_proj, attention_tokens(), {m.hidden, heads * head_out, format, Shard::row}, in,
+       BufferKind::projected);
+}
+
+void LayerBuilder::linear_attention(const LayerModel& m) {
+  const LinearSpec& l = *m.kind.linear;
+  const std::int64_t ranks = plan_.layout.attention_tensor();
+  const WeightFormat& format = or_rest(m.weights.attention, m.weights);
+  const std::int64_t rows = attention_tokens();
+  const std::int64_t values = l.value_heads / ranks * l.value_dim;
+  gemm(StepKind::linear_in, rows, {2 * (l.key_heads / ranks) * l.key_dim + 2 * values, m.hidden, format, Shard::column},
+       BufferKind::normed, BufferKind::qkv);
+  gemm(StepKind::linear_gates, rows, {2 * (l.value_heads / ranks), m.hidden, format, Shard::column}, BufferKind::normed,
+       BufferKind::latent);
+  const std::int32_t out = buffer(BufferKind::attended, rows, values);
+  step(StepKind::linear_attention,
+       LinearAttention{attention_sequences_, plan_.shape.tokens_each, l.value_heads / ranks, l.key_dim, l.value_dim,
+                       l.state_bytes / ranks},
+       {BufferKind::qkv, BufferKind::latent}, out);
+  gemm(StepKind::o_proj, rows, {m.hidden, values, format, Shard::row}, BufferKind::attended, BufferKind::projected);
+}
+
+void LayerBuilder::mlp_half(const LayerModel& m) {
+  norm(StepKind::mlp_norm, attention_tokens(), m.hidden, true, BufferKind::projected, BufferKind::normed);
+  const bool by_sequence = plan_.layout.attention_data > 1;  // each group holds only its own tokens here
+  const bool exchange = by_sequence && m.moe && plan_.layout.expert == plan_.layout.tensor;
+  const std::int64_t groups = plan_.layout.attention_data;
+  if (by_sequence && !exchange) {
+    const std::int32_t all = buffer(BufferKind::exchanged, tokens(), m.hidden);
+    step(StepKind::mlp_gather, AllGather{attention_tokens() * m.hidden, DType::bf16, groups}, {BufferKind::normed}, all,
+         no_index, Lane::comm);
+  }
+  const std::int64_t rows = by_sequence && !exchange ? groups * attention_tokens() : attention_tokens();
+  if (m.moe)
+    moe_mlp(m, rows);
+  else
+    dense_mlp(m, rows);
+  if (!by_sequence) {
+    allreduce(StepKind::mlp_allreduce, rows * m.hidden, plan_.layout.tensor, true, BufferKind::projected);
+  } else if (!exchange) {
+    step(StepKind::mlp_scatter, ReduceScatter{rows * m.hidden, DType::bf16, plan_.layout.tensor},
+         {BufferKind::projected}, existing(BufferKind::projected), no_index, Lane::comm);
+  }
+}
+
+void LayerBuilder::dense_mlp(const LayerModel& m, std::int64_t rows) {
+  const std::int64_t width = m.mlp.intermediate / plan_.layout.tensor;
+  const WeightFormat& format = or_rest(m.weights.mlp, m.weights);
+  gemm(StepKind::gate_up, rows, {2 * width, m.hidden, format, Shard::column}, BufferKind::normed, BufferKind::gate_up);
+  const std::int32_t out = buffer(BufferKind::activated, rows, width);
+  step(StepKind::activation, Activation{rows, width}, {BufferKind::gate_up}, out);
+  gemm(StepKind::down, rows, {m.hidden, width, format, Shard::row}, BufferKind::activated, BufferKind::projected);
+}
+
+void LayerBuilder::moe_mlp(const LayerModel& m, std::int64_t rows) {
+  gemm(StepKind::router, rows, {m.mlp.experts, m.hidden, or_rest(m.weights.router, m.weights)}, BufferKind::normed,
+       BufferKind::scores);
+  const std::int32_t routes = buffer(BufferKind::routes, rows, 2 * m.mlp.top_k, 4);
+  step(StepKind::route, Router{rows, m.mlp.experts, m.mlp.top_k}, {BufferKind::scores}, routes);
+  const bool exchange = plan_.layout.attention_data > 1 && plan_.layout.expert == plan_.layout.tensor;
+  const AllToAll move{rows * m.mlp.top_k * m.hidden, DType::bf16, plan_.layout.expert};
+  if (exchange) {
+    const std::int32_t there = buffer(BufferKind::exchanged, rows * m.mlp.top_k, m.hidden);
+    step(StepKind::dispatch, move, {BufferKind::normed, BufferKind::routes}, there, no_index, Lane::comm);
+  }
+  experts(m, rows);
+  if (exchange)
+    step(StepKind::return_tokens, move, {BufferKind::expert_out}, existing(BufferKind::expert_out), no_index,
+         Lane::comm);
+  if (m.mlp.shared_experts > 0) shared_experts(m, rows);
+  const std::int32_t sum = buffer(BufferKind::projected, rows, m.hidden);
+  step(StepKind::combine_experts, Combine{rows, m.mlp.top_k, m.hidden, m.mlp.shared_experts > 0},
+       {BufferKind::expert_out, BufferKind::routes,
+        m.mlp.shared_experts > 0 ? BufferKind::shared_out : BufferKind::routes},
+       sum);
+}
+
+void LayerBuilder::experts(const LayerModel& m, std::int64_t rows) {
+  const ParallelLayout& layout = plan_.layout;
+  const std::int64_t local = m.mlp.experts / layout.expert;
+  const std::int64_t width = m.mlp.expert_intermediate / layout.expert_tensor();
+  // A prompt's tokens are one text; sequences are independent texts. All tokens of the node meet these experts.
+  const double met = expected_experts(m.mlp.experts, m.mlp.top_k, plan_.shape.sequences, plan_.shape.tokens_each,
+                                      m.mlp.chain_overlap) /
+                     static_cast<double>(layout.expert);
+  const std::int64_t all_rows = layout.attention_data > 1 ? layout.attention_data * attention_tokens() : rows;
+  const double pairs = static_cast<double>(all_rows * m.mlp.top_k) / static_cast<double>(layout.expert);
+  const WeightFormat& format = or_rest(m.weights.experts, m.weights);
+  const auto grouped = [&](StepKind kind, const Matrix& w, BufferKind in, BufferKind out) {
+    const std::int32_t target = buffer(out, all_rows * m.mlp.top_k, w.n);
+    step(kind, GroupedGemm{all_rows, m.mlp.top_k, local, met, pairs, w.n, w.k, format}, {in, BufferKind::routes},
+         target, weight(kind, w, local));
+  };
+  grouped(StepKind::expert_gate_up, {2 * width, m.hidden, format, Shard::expert}, BufferKind::normed,
+          BufferKind::expert_gate_up);
+  const auto pair_rows = static_cast<std::int64_t>(pairs + 0.5);
+  const std::int32_t activated = buffer(BufferKind::expert_activated, all_rows * m.mlp.top_k, width);
+  step(StepKind::expert_activation, Activation{pair_rows, width}, {BufferKind::expert_gate_up}, activated);
+  grouped(StepKind::expert_down, {m.hidden, width, format, Shard::expert}, BufferKind::expert_activated,
+          BufferKind::expert_out);
+}
+
+void LayerBuilder::shared_experts(const LayerModel& m, std::int64_t rows) {
+  // Where whole experts travel, each rank keeps the shared expert whole; else it is split like a dense layer.
+  const bool whole = plan_.layout.attention_data > 1 && plan_.layout.expert == plan_.layout.tensor;
+  const std::int64_t one = m.mlp.shared_intermediate > 0 ? m.mlp.shared_intermediate : m.mlp.expert_intermediate;
+  const std::int64_t width = one * m.mlp.shared_experts / (whole ? 1 : plan_.layout.tensor);
+  const WeightFormat& format = or_rest(m.weights.shared_experts, m.weights);
+  gemm(StepKind::shared_gate_up, rows, {2 * width, m.hidden, format, Shard::column}, BufferKind::normed,
+       BufferKind::shared_gate_up);
+  const std::int32_t activated = buffer(BufferKind::shared_activated, rows, width);
+  step(StepKind::shared_activation, Activation{rows, width}, {BufferKind::shared_gate_up}, activated);
+  gemm(StepKind::shared_down, rows, {m.hidden, width, format, Shard::row}, BufferKind::shared_activated,
+       BufferKind::shared_out);
+}
+
+void LayerBuilder::head(std::int64_t vocab, std::int64_t hidden, const WeightFormat& format, SampleKind sample) {
+  layer_ = no_index;
+  const std::int64_t ranks = plan_.layout.tensor;
+  const bool last_only = plan_.shape.kind == PassKind::prefill;  // only the last token of a prompt needs logits
+  const std::int64_t own = last_only ? attention_sequences_ : attention_tokens();
+  norm(StepKind::final_norm, own, hidden, true, BufferKind::projected, BufferKind::normed);
+  std::int64_t rows = own;
+  if (plan_.layout.attention_data > 1) {
+    rows = own * plan_.layout.attention_data;
+    const std::int32_t all = buffer(BufferKind::exchanged, rows, hidden);
+    step(StepKind::head_gather, AllGather{own * hidden, DType::bf16, plan_.layout.attention_data}, {BufferKind::normed},
+         all, no_index, Lane::comm);
+  }
+  const std::int64_t part = local_vocab(vocab, ranks);
+  gemm(StepKind::lm_head, rows, {part, hidden, format, Shard::column}, BufferKind::normed, BufferKind::logits_part);
+  const bool gather = ranks > 1 && options_.logits_gather;
+  if (gather) {
+    const std::int32_t logits = buffer(BufferKind::logits, rows, part * ranks);
+    step(StepKind::logits_gather, AllGather{rows * part, DType::bf16, ranks}, {BufferKind::logits_part}, logits,
+         no_index, Lane::comm);
+  }
+  const std::int32_t ids = buffer(BufferKind::ids, rows, 1, 4);
+  step(StepKind::sample, Sample{sample, rows, gather ? part * ranks : part, 1},
+       {gather ? BufferKind::logits : BufferKind::logits_part}, ids);
+}
+
+}  // namespace specstep

@@ -1,0 +1,31 @@
+// Reading of parallel layouts.
+#include "model/pass.h"
+
+#include <fmt/format.h>
+
+namespace specstep {
+
+void describe(Fields& f, ParallelLayout& p) {
+  constexpr Range ranks{.min = 1, .max = 4096};
+  f.required("tensor", p.tensor, "ranks that share each matrix (tensor parallel)", ranks);
+  f.optional("expert", p.expert, "of these, groups that hold whole experts (expert parallel)", ranks);
+  f.optional("attention_data", p.attention_data, "of these, groups that hold whole sequences in attention", ranks);
+  f.optional("context", p.context, "ranks that split the cache of a sequence (decode context parallel)", ranks);
+  f.optional("draft_tensor", p.draft_tensor, "ranks that share the draft model; 0 = tensor", {.min = 0, .max = 4096});
+}
+
+void check(const ParallelLayout& p, Checker& c) {
+  const auto divides = [&](const char* key, std::int64_t value) {
+    if (p.tensor % value != 0)
+      c.fail(key, fmt::format("is {}", value), fmt::format("a divisor of tensor ({})", p.tensor));
+  };
+  divides("expert", p.expert);
+  divides("attention_data", p.attention_data);
+  if (p.context != 1)
+    c.fail("context", fmt::format("is {}", p.context),
+           "1: splitting the cache over ranks is described but not priced yet, and a silent 1 would be wrong");
+  if (p.draft_tensor != 0 && p.draft_tensor != p.tensor && p.draft_tensor != 1)
+    c.fail("draft_tensor", fmt::format("is {}", p.draft_tensor), fmt::format("0, 1 or tensor ({})", p.tensor));
+}
+
+}  // namespace specstep

@@ -1,0 +1,148 @@
+// Reading of runs and studies, and the faults that only the parts together show.
+#include "sim/config.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "comm/backend.h"
+#include "model/build_plan.h"
+#include "sim/report/metrics.h"
+
+namespace specstep {
+
+const std::string& CommSpec::pick(std::int64_t bytes) const {
+  for (const CommRule& rule : table)
+    if (!rule.up_to_kib || static_cast<double>(bytes) <= *rule.up_to_kib * 1024) return rule.backend;
+  return backend;
+}
+
+void describe(Fields& f, CommRule& r) {
+  f.optional("up_to_kib", r.up_to_kib, "messages up to this size; left out in the last row",
+             {.min = 0, .above_min = true});
+  f.required("backend", r.backend, "the backend that carries them");
+}
+
+void describe(Fields& f, CommSpec& s) {
+  f.optional("backend", s.backend, "backend of every collective (specstep list --backends)");
+  f.optional("table", s.table, "backend by message size, smallest first; overrides backend");
+  f.optional("embedding_allreduce", s.embedding_allreduce, "sum the vocabulary-parallel embedding over ranks");
+  f.optional("logits_gather", s.logits_gather, "gather vocabulary-parallel logits on every rank");
+}
+
+void check(const CommSpec& s, Checker& c) {
+  std::vector<std::string> names;
+  for (const comm::BackendRow& row : comm::backends()) names.push_back(row.id);
+  const auto known = [&](const std::string& key, const std::string& id) {
+    if (std::find(names.begin(), names.end(), id) == names.end())
+      c.fail(key, fmt::format("unknown backend '{}'{}", id, did_you_mean(id, names)), one_of(names));
+  };
+  known("backend", s.backend);
+  double last = 0;
+  for (std::size_t i = 0; i < s.table.size(); ++i) {
+    const std::string key = fmt::format("table[{}]", i);
+    known(key + ".backend", s.table[i].backend);
+    const bool final_row = i + 1 == s.table.size();
+    if (!s.table[i].up_to_kib && !final_row) c.fail(key + ".up_to_kib", "missing", "only the last row has no limit");
+    if (s.table[i].up_to_kib && final_row)
+      c.fail(key + ".up_to_kib", "limits the last row", "leave it out: the last row takes the rest");
+    if (s.table[i].up_to_kib && *s.table[i].up_to_kib <= last)
+      c.fail(key + ".up_to_kib", "does not grow", "sizes ascending");
+    last = s.table[i].up_to_kib.value_or(last);
+  }
+}
+
+void describe(Fields& f, SpeculationSpec& s) {
+  f.optional("method", s.method, "how tokens are drafted; none for plain decode");
+  f.optional("draft_length", s.draft_length,
+             "K: drafted tokens of a chain; a verify pass carries K + 1 tokens a sequence", {.min = 1, .max = 128});
+  f.optional("acceptance", s.acceptance, "how many drafts are accepted");
+}
+
+void describe(Fields& f, WorkloadSpec& w) {
+  f.optional("batch", w.batch, "sequences decoded together", {.min = 1, .max = 1e6});
+  f.optional("prompt_tokens", w.prompt_tokens, "tokens of each prompt", {.min = 1, .max = 1e8});
+  f.optional("output_tokens", w.output_tokens, "tokens generated for each prompt", {.min = 2, .max = 1e8});
+}
+
+void describe(Fields& f, MeasureSpec& m) {
+  f.optional("executor", m.executor, "cost prices each step; host computes on the CPU; cuda runs on GPUs");
+  f.optional("warmup", m.warmup, "uncounted repetitions of an executor that measures", {.min = 0, .max = 1000000});
+  f.optional("runs", m.runs, "counted repetitions of an executor that measures", {.min = 1, .max = 1000000});
+}
+
+void describe(Fields& f, RunConfig& r) {
+  f.optional("name", r.name, "name of the run");
+  f.optional("note", r.note, "what a reader should know about it");
+  f.part("stack", r.stack, "stacks", "the model");
+  f.part("draft", r.draft, "drafts", "the draft model", false);
+  f.part("machine", r.machine, "machines", "the hardware");
+  f.required("parallel", r.parallel, "how the model is split over ranks");
+  f.optional("comm", r.comm, "what carries the collectives");
+  f.optional("engine", r.engine, "the serving engine");
+  f.optional("speculation", r.speculation, "speculative decoding");
+  f.optional("workload", r.workload, "what is generated");
+  f.optional("measure", r.measure, "how the run is carried out");
+}
+
+namespace {
+
+void check_draft(const RunConfig& r, Checker& c) {
+  const DraftMethod method = r.speculation.method;
+  if (method == DraftMethod::none) return;
+  const bool needs_model = method == DraftMethod::eagle3 || method == DraftMethod::nextn;
+  if (needs_model && !r.draft) {
+    c.fail("draft", "missing", name_of(method) + " needs a draft model");
+  } else if (needs_model && r.draft->method != method) {
+    c.fail("speculation.method", "is " + name_of(method), "the draft's method, " + name_of(r.draft->method));
+  } else if (needs_model) {
+    const std::int64_t target = r.draft->target_hidden > 0 ? r.draft->target_hidden : r.draft->hidden;
+    if (target != r.stack.hidden)
+      c.fail("draft", fmt::format("reads features of width {}", target),
+             fmt::format("the stack's hidden, {}", r.stack.hidden));
+    check_layout(*r.draft, r.parallel, c);
+  }
+  check_acceptance(r.speculation.acceptance, r.speculation.draft_length, c, "speculation.acceptance");
+  const AcceptanceSpec& a = r.speculation.acceptance;
+  if (a.conditional.empty() && a.survival.empty() && !a.rate && !a.length)
+    c.fail("speculation.acceptance", "missing", "how many drafts are accepted: conditional, survival, rate or length");
+}
+
+}  // namespace
+
+void check(const RunConfig& r, Checker& c) {
+  check_layout(r.stack, r.parallel, c);
+  if (r.parallel.tensor > r.machine.count)
+    c.fail("parallel.tensor", fmt::format("is {}", r.parallel.tensor),
+           fmt::format("at most the machine's {} GPUs", r.machine.count));
+  if (r.parallel.attention_data > r.workload.batch)
+    c.fail("parallel.attention_data", fmt::format("is {}", r.parallel.attention_data),
+           fmt::format("at most the batch ({}): an attention group without a sequence would idle", r.workload.batch));
+  check_draft(r, c);
+}
+
+void describe(Fields& f, StudyRun& s) {
+  f.required("name", s.name, "name of the row");
+  f.part("run", s.run, "runs", "the run");
+  f.optional("reported", s.reported, "figures that others measured, by metric name");
+  f.optional("cause_not_modelled", s.cause_not_modelled,
+             "set when the model does not hold the cause of the reported figure");
+}
+
+void describe(Fields& f, StudyConfig& s) {
+  f.required("name", s.name, "name of the study");
+  f.optional("source", s.source, "where the reported figures come from");
+  f.required("runs", s.runs, "the runs, with reported figures beside them");
+}
+
+void check(const StudyConfig& s, Checker& c) {
+  if (s.runs.empty()) c.fail("runs", "is empty", "at least one run");
+  for (std::size_t i = 0; i < s.runs.size(); ++i)
+    for (const auto& [metric, value] : s.runs[i].reported)
+      if (!find_metric(metric))
+        c.fail(fmt::format("runs[{}].reported.{}", i, metric), "unknown metric", "a name of 'specstep list --metrics'");
+}
+
+bool is_study(const yaml::Node& root) { return root.kind == yaml::Node::Kind::map && root.find("runs") != nullptr; }
+
+}  // namespace specstep

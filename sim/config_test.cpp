@@ -1,0 +1,88 @@
+// Runs read from files: parts together, and the faults that only they show.
+#include "sim/config.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "sim/test_configs.h"
+
+namespace specstep {
+namespace {
+
+using testing::HasSubstr;
+
+std::string refusal(const std::string& run, const std::vector<std::string>& sets) {
+  try {
+    load_run(run, sets);
+  } catch (const InputError& e) {
+    return e.what();
+  }
+  return "accepted";
+}
+
+TEST(RunConfig, HeadsMustDivide) {
+  EXPECT_THAT(
+      refusal("seed/baseline-graph128", {"parallel.tensor=3"}),
+      HasSubstr(
+          "--set parallel.tensor=3: parallel.tensor: splits over 3 ranks; a number that divides the heads (64), "));
+  EXPECT_THAT(refusal("seed/baseline-graph128", {"parallel.tensor=16"}), HasSubstr("at most the machine's 8 GPUs"));
+  EXPECT_THAT(refusal("llama-3.3-70b-8x-h200", {"parallel={tensor: 8, expert: 3}"}),
+              HasSubstr("a divisor of tensor (8)"));
+}
+
+TEST(RunConfig, OverridesReachIntoParts) {
+  const RunConfig c =
+      load_run("seed/eagle3", {"stack.layers=10", "machine.gpu.memory_bandwidth_gb_s=2000", "workload.batch=8"});
+  EXPECT_EQ(c.stack.layers, 10);
+  EXPECT_EQ(c.machine.gpu.memory_bandwidth_gb_s.value, 2000);
+  EXPECT_EQ(c.machine.gpu.memory_bandwidth_gb_s.source, "not given");
+  EXPECT_EQ(c.workload.batch, 8);
+  EXPECT_EQ(load_run("seed/eagle3", {"stack=llama-3.3-70b", "draft=llama-3.3-70b-eagle3"}).stack.layers, 80);
+}
+
+TEST(RunConfig, DraftMustFitItsTarget) {
+  EXPECT_THAT(refusal("seed/eagle3", {"draft=tiny-eagle3"}),
+              HasSubstr("draft: reads features of width 256; the stack's hidden, 7168"));
+  EXPECT_THAT(refusal("seed/eagle3", {"speculation.method=nextn"}), HasSubstr("the draft's method, eagle3"));
+  EXPECT_THAT(refusal("seed/baseline-graph128", {"speculation={method: eagle3, acceptance: {rate: 0.5}}"}),
+              HasSubstr("draft: missing; eagle3 needs a draft model"));
+}
+
+// Public case G07: a list of the wrong length is refused with both lengths.
+TEST(RunConfig, AcceptanceMustMatchTheDraftLength) {
+  EXPECT_THAT(refusal("seed/eagle3", {"speculation.draft_length=3"}),
+              HasSubstr("has 2 entries; one for each of the 3 drafts"));
+  EXPECT_THAT(refusal("seed/eagle3", {"speculation.acceptance={length: 3.5}"}), HasSubstr("is 3.5; at most 3"));
+  EXPECT_THAT(refusal("seed/eagle3", {"speculation.acceptance={rate: 0.5, length: 2}"}),
+              HasSubstr("2 of conditional, survival, rate and length"));
+  EXPECT_THAT(refusal("seed/eagle3", {"speculation.acceptance={survival: [0.4, 0.6]}"}), HasSubstr("survival: grows"));
+}
+
+TEST(RunConfig, BackendsAreKnownAndTablesOrdered) {
+  EXPECT_THAT(refusal("seed/eagle3", {"comm.backend=off"}), HasSubstr("comm.backend: unknown backend 'off'"));
+  EXPECT_THAT(refusal("seed/eagle3",
+                      {"comm=[{up_to_kib: 56, backend: pull1}, {up_to_kib: 20, backend: push1}, {backend: nccl}]"}),
+              HasSubstr("does not grow"));
+  EXPECT_THAT(refusal("seed/eagle3", {"comm=[{backend: pull1}, {backend: nccl}]"}),
+              HasSubstr("only the last row has no limit"));
+  const RunConfig c = load_run("seed/eagle3", {"comm=[{up_to_kib: 56, backend: pull1}, {backend: nccl}]"});
+  EXPECT_EQ(c.comm.pick(56 * 1024), "pull1");
+  EXPECT_EQ(c.comm.pick(56 * 1024 + 1), "nccl");
+}
+
+TEST(RunConfig, CanonicalFormReadsBack) {
+  const RunConfig c = load_run("seed/eagle3");
+  const auto canonical = dump_config(c);
+  const auto again = read_config<RunConfig>(yaml::parse(to_yaml(canonical), "dump.yaml"));
+  EXPECT_EQ(dump_config(again), canonical);
+}
+
+TEST(StudyConfig, ReportedFiguresHaveKnownNames) {
+  EXPECT_EQ(load_run<StudyConfig>("seed-study").runs.size(), 4u);
+  EXPECT_THROW(load_run<StudyConfig>("seed-study", {"runs[0].reported={tok_s: 3}"}), InputError);
+}
+
+}  // namespace
+}  // namespace specstep

@@ -1,0 +1,94 @@
+// One price per distinct operation; equal layers are priced once.
+#include "sim/cost/executor.h"
+
+#include <optional>
+
+#include "model/base/units.h"
+
+namespace specstep {
+
+namespace {
+
+std::optional<comm::Call> call_of(const Op& op, bool captured) {
+  const auto call = [&](comm::Collective kind, const auto& o) {
+    return comm::Call{kind, static_cast<int>(o.ranks), o.bytes(), o.dtype, captured};
+  };
+  if (const auto* o = std::get_if<AllReduce>(&op)) return call(comm::Collective::all_reduce, *o);
+  if (const auto* o = std::get_if<AllGather>(&op)) return call(comm::Collective::all_gather, *o);
+  if (const auto* o = std::get_if<ReduceScatter>(&op)) return call(comm::Collective::reduce_scatter, *o);
+  if (const auto* o = std::get_if<AllToAll>(&op)) return call(comm::Collective::all_to_all, *o);
+  return std::nullopt;
+}
+
+class PricedPlan final : public PreparedPlan {
+ public:
+  PricedPlan(Plan plan, Launch launch) : plan_(std::move(plan)), launch_(launch) {}
+  const Plan& plan() const override { return plan_; }
+  Launch launch() const override { return launch_; }
+  Timeline run(bool traced) override {
+    Timeline out = total_;
+    if (!traced) out.spans.clear();
+    return out;
+  }
+  void add(const Step& step, const StepTime& span, double gap) {
+    total_.parts[static_cast<std::size_t>(part_of(step))] += span.seconds;
+    total_.parts[static_cast<std::size_t>(Part::launch)] += gap;
+    total_.seconds += span.seconds + gap;
+    total_.spans.push_back(span);
+    total_.spans.back().seconds += gap;
+  }
+  /// An eager pass lasts at least as long as the host needs to launch its kernels: the rest is launch time.
+  void host_bound(double launch_seconds) {
+    if (launch_seconds <= total_.seconds) return;
+    total_.parts[static_cast<std::size_t>(Part::launch)] += launch_seconds - total_.seconds;
+    total_.seconds = launch_seconds;
+  }
+
+ private:
+  Plan plan_;
+  Launch launch_;
+  Timeline total_;
+};
+
+}  // namespace
+
+CostExecutor::CostExecutor(const RunConfig& config)
+    : gpu_(config.machine.gpu), comm_(config.comm), pricer_(comm::build_topology(config.machine.fabric)) {}
+
+std::unique_ptr<PreparedPlan> CostExecutor::prepare(Plan plan, Launch launch) {
+  auto priced = std::make_unique<PricedPlan>(std::move(plan), launch);
+  const bool captured = launch == Launch::captured;
+  struct Memo {
+    const Op* op = nullptr;
+    StepTime span;
+    double gap = 0;
+  };
+  std::array<Memo, static_cast<std::size_t>(StepKind::sample) + 1> memo;
+  double nodes = 0;
+  for (const Step& step : priced->plan().steps) {
+    Memo& last = memo[static_cast<std::size_t>(step.kind)];
+    const double step_nodes = cost_of(step.op).nodes;
+    nodes += step_nodes;
+    if (!last.op || !(*last.op == step.op)) {
+      last.op = &step.op;
+      if (const auto call = call_of(step.op, captured)) {
+        // An all-gather or all-to-all that the chosen backend does not have goes through nccl, as engines do it.
+        const std::string& chosen = comm_.pick(call->bytes);
+        const bool reduces = call->kind == comm::Collective::all_reduce;
+        const bool falls_back = !reduces && comm::refusal(chosen, pricer_.topology(), *call).has_value();
+        const comm::CommPrice price = pricer_.price(falls_back ? "nccl" : chosen, *call);
+        last.span = {price.seconds, price.provenance, price.extrapolated};
+        last.gap = 0;  // a collective's isolated time was taken back to back: its own launch is inside
+      } else {
+        const KernelPrice price = price_kernel(gpu_, step.op);
+        last.span = {price.seconds, price.provenance, false};
+        last.gap = step_nodes * gpu_.graph_node_us.value * us;
+      }
+    }
+    priced->add(step, last.span, last.gap);
+  }
+  if (!captured) priced->host_bound(nodes * gpu_.eager_launch_us.value * us);
+  return priced;
+}
+
+}  // namespace specstep

@@ -1,0 +1,22 @@
+// Prices a plan: roofline for kernels, the fabric for collectives, launch gaps by capture.
+#pragma once
+
+#include "comm/pricing.h"
+#include "sim/cost/roofline.h"
+#include "sim/executor.h"
+
+namespace specstep {
+
+class CostExecutor final : public Executor {
+ public:
+  explicit CostExecutor(const RunConfig& config);
+  std::string_view name() const override { return "cost"; }
+  std::unique_ptr<PreparedPlan> prepare(Plan plan, Launch launch) override;
+
+ private:
+  GpuSpec gpu_;
+  CommSpec comm_;
+  comm::Pricer pricer_;
+};
+
+}  // namespace specstep

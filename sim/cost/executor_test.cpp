@@ -1,0 +1,74 @@
+// Prices of whole passes: parts add up, equal steps are equal, capture and eager differ as they should.
+#include "sim/cost/executor.h"
+
+#include <gtest/gtest.h>
+
+#include <numeric>
+
+#include "model/base/units.h"
+#include "model/build_plan.h"
+#include "sim/plan_of.h"
+#include "sim/test_configs.h"
+
+namespace specstep {
+namespace {
+
+Timeline price(const RunConfig& config, PassKind kind, Launch launch = Launch::captured) {
+  CostExecutor executor(config);
+  return executor.prepare(plan_of(config, kind), launch)->run(true);
+}
+
+TEST(CostExecutor, PartsAndSpansSumToThePass) {
+  const RunConfig config = load_run("seed/eagle3");
+  for (const PassKind kind :
+       {PassKind::prefill, PassKind::decode, PassKind::verify, PassKind::draft, PassKind::extend}) {
+    const Timeline t = price(config, kind);
+    EXPECT_NEAR(std::accumulate(t.parts.begin(), t.parts.end(), 0.0), t.seconds, t.seconds * 1e-9);
+    double spans = 0;
+    for (const StepTime& step : t.spans) spans += step.seconds;
+    EXPECT_NEAR(spans, t.seconds, t.seconds * 1e-9);
+    EXPECT_EQ(t.spans.size(), plan_of(config, kind).steps.size());
+  }
+}
+
+TEST(CostExecutor, EqualLayersCostTheSame) {
+  const RunConfig config = load_run("seed/baseline-graph128");
+  const Plan plan = plan_of(config, PassKind::decode);
+  const Timeline t = price(config, PassKind::decode);
+  std::map<std::int32_t, double> layers;
+  for (std::size_t i = 0; i < plan.steps.size(); ++i) layers[plan.steps[i].layer] += t.spans[i].seconds;
+  for (std::int32_t layer = 2; layer < 61; ++layer) EXPECT_NEAR(layers[layer], layers[1], 1e-15) << layer;
+}
+
+TEST(CostExecutor, TimeGrowsWithEverySize) {
+  double last = 0;
+  for (const char* batch : {"workload.batch=1", "workload.batch=4", "workload.batch=16", "workload.batch=64"}) {
+    const double now = price(load_run("seed/baseline-graph128", {batch}), PassKind::decode).seconds;
+    EXPECT_GT(now, last);
+    last = now;
+  }
+}
+
+TEST(CostExecutor, AnEagerPassLastsAtLeastItsLaunches) {
+  const RunConfig config = load_run("tiny");
+  const Plan plan = plan_of(config, PassKind::decode);
+  const double launches = plan.total().nodes * config.machine.gpu.eager_launch_us.value * us;
+  const Timeline eager = price(config, PassKind::decode, Launch::eager);
+  EXPECT_GE(eager.seconds, launches);
+  EXPECT_GT(eager.seconds, price(config, PassKind::decode).seconds);
+}
+
+TEST(CostExecutor, NullBackendIsAnUpperBound) {
+  const RunConfig with = load_run("seed/baseline-graph128");
+  const RunConfig without = load_run("seed/baseline-graph128", {"comm.backend=\"null\""});
+  EXPECT_LT(price(without, PassKind::decode).seconds, price(with, PassKind::decode).seconds);
+  EXPECT_EQ(price(without, PassKind::decode).parts[static_cast<std::size_t>(Part::allreduce)], 0);
+}
+
+TEST(Executors, TheMissingOnesSayWhy) {
+  EXPECT_THROW(make_executor(load_run("tiny", {"measure.executor=cuda"})), Unsupported);
+  EXPECT_EQ(make_executor(load_run("tiny"))->name(), "cost");
+}
+
+}  // namespace
+}  // namespace specstep

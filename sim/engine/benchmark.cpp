@@ -1,0 +1,203 @@
+// The benchmark reads as the request does: prefill, decode, and with speculation the cycle.
+#include "sim/engine/benchmark.h"
+
+#include <fmt/format.h>
+
+#include <cmath>
+
+#include "model/base/units.h"
+#include "model/build_plan.h"
+
+namespace specstep {
+
+namespace {
+
+/// Contexts at which passes are carried out along a generation. Time is piecewise linear in the context (caches grow,
+/// windows saturate), so the mean over a few evenly spaced points is the mean over all steps but for the kinks.
+constexpr std::int64_t context_points = 5;
+
+class Benchmark {
+ public:
+  Benchmark(const RunConfig& config, Executor& executor) : config_(config), executor_(executor) {
+    result_.executor = executor.name();
+    result_.config = config;
+  }
+
+  RunResult run() {
+    prefill();
+    decode();
+    if (config_.speculative()) cycle();
+    whole_request();
+    memory_and_graphs();
+    finish_provenance();
+    return std::move(result_);
+  }
+
+ private:
+  PlanOptions options() const { return {config_.comm.embedding_allreduce, config_.comm.logits_gather}; }
+  bool has_draft_model() const { return config_.speculative() && config_.draft && config_.draft->has_model(); }
+  std::int64_t verify_tokens() const { return config_.speculation.draft_length + 1; }
+
+  /// Carries out one pass and notes where its time went, weighted into the provenance.
+  PhaseResult pass(PassKind kind, std::int64_t tokens_each, std::int64_t context, double weight, bool draft_model) {
+    const LaunchChoice choice = choose_launch(config_.engine, kind, config_.workload.batch, config_.speculative());
+    const PassShape shape{kind, choice.padded_batch, tokens_each, context};
+    Plan plan = draft_model ? build_draft_plan(*config_.draft, config_.parallel, shape, options())
+                            : build_plan(config_.stack, config_.parallel, shape, options());
+    const std::unique_ptr<PreparedPlan> prepared = executor_.prepare(std::move(plan), choice.launch);
+    const Timeline timeline = prepared->run(true);
+    for (const StepTime& span : timeline.spans) {
+      time_by_source_[name_of(span.provenance)] += weight * span.seconds;
+      if (span.extrapolated) time_by_source_["extrapolated"] += weight * span.seconds;
+    }
+    return phase_of(*prepared, timeline);
+  }
+
+  PhaseResult phase_of(const PreparedPlan& prepared, const Timeline& timeline) const {
+    const Plan& plan = prepared.plan();
+    PhaseResult out;
+    out.kind = plan.shape.kind;
+    out.launch = prepared.launch();
+    out.seconds = timeline.seconds;
+    out.tokens = config_.workload.batch * plan.shape.tokens_each;
+    out.parts = timeline.parts;
+    out.cost = plan.total();
+    for (std::size_t i = 0; i < plan.steps.size(); ++i) {
+      const auto* reduce = std::get_if<AllReduce>(&plan.steps[i].op);
+      if (!reduce) continue;
+      ++out.allreduces;
+      if (!reduce->in_layer) continue;
+      ++out.allreduces_in_layer;
+      out.allreduce_bytes = reduce->bytes();
+      if (i < timeline.spans.size()) out.allreduce_seconds = timeline.spans[i].seconds;
+    }
+    return out;
+  }
+
+  /// A pass repeated `times` over a generation whose context grows from the prompt on; the mean of all repeats.
+  PhaseResult growing_pass(PassKind kind, std::int64_t tokens_each, double times, bool draft_model) {
+    const std::int64_t first = config_.workload.prompt_tokens;
+    const std::int64_t last = first + std::max<std::int64_t>(config_.workload.output_tokens - tokens_each, 0);
+    PhaseResult mean;
+    for (std::int64_t i = 0; i < context_points; ++i) {
+      const std::int64_t context = first + (last - first) * i / (context_points - 1);
+      // Trapezoid: the end points stand for half an interval each.
+      const double share = (i == 0 || i == context_points - 1 ? 0.5 : 1.0) / (context_points - 1);
+      const PhaseResult one = pass(kind, tokens_each, context, share * times, draft_model);
+      if (i == 0) {
+        mean = one;
+        mean.seconds = mean.allreduce_seconds = 0;
+        mean.parts = {};
+        mean.cost = {};
+      }
+      add_weighted(mean, one, share);
+    }
+    return mean;
+  }
+
+  static void add_weighted(PhaseResult& mean, const PhaseResult& one, double share) {
+    mean.seconds += share * one.seconds;
+    mean.allreduce_seconds += share * one.allreduce_seconds;
+    for (std::size_t p = 0; p < part_count; ++p) mean.parts[p] += share * one.parts[p];
+    mean.cost.flops += share * one.cost.flops;
+    mean.cost.weight_bytes += share * one.cost.weight_bytes;
+    mean.cost.kv_bytes += share * one.cost.kv_bytes;
+    mean.cost.activation_bytes += share * one.cost.activation_bytes;
+    mean.cost.comm_bytes += share * one.cost.comm_bytes;
+    mean.cost.nodes += share * one.cost.nodes;
+  }
+
+  void prefill() {
+    const PhaseResult target = pass(PassKind::prefill, config_.workload.prompt_tokens, 0, 1, false);
+    ttft_ = target.seconds;
+    if (has_draft_model()) ttft_ += pass(PassKind::prefill, config_.workload.prompt_tokens, 0, 1, true).seconds;
+    put("prefill.pass_ms", target.seconds / ms);
+    put("ttft_ms", ttft_ / ms);
+    result_.phases.push_back(target);
+  }
+
+  void decode() {
+    const double steps = config_.speculative() ? 0 : static_cast<double>(config_.workload.output_tokens - 1);
+    PhaseResult step = growing_pass(PassKind::decode, 1, steps, false);
+    step.passes_per_cycle = config_.speculative() ? 0 : 1;
+    step_ = step.seconds;
+    put("decode.step_ms", step_ / ms);
+    put("decode.tok_s", static_cast<double>(config_.workload.batch) / step_);
+    put("decode.tok_s_per_user", 1 / step_);
+    if (!config_.speculative()) put("allreduce.isolated_us", step.allreduce_seconds / us);
+    result_.phases.push_back(step);
+  }
+
+  void cycle() {
+    const double length = accept_length(config_.speculation.acceptance, config_.speculation.draft_length);
+    cycles_ = static_cast<double>(config_.workload.output_tokens - 1) / length;
+    PhaseResult verify = growing_pass(PassKind::verify, verify_tokens(), cycles_, false);
+    verify.passes_per_cycle = 1;
+    cycle_ = verify.seconds;
+    if (has_draft_model()) draft_passes();
+    put("verify.pass_ms", verify.seconds / ms);
+    put("allreduce.isolated_us", verify.allreduce_seconds / us);
+    put("speculative.cycle_ms", cycle_ / ms);
+    put("speculative.accept_length", length);
+    put("speculative.tok_s", static_cast<double>(config_.workload.batch) * length / cycle_);
+    put("speculative.tok_s_per_user", length / cycle_);
+    put("speculative.speedup", length / cycle_ * step_);
+    put("speculative.break_even_accept_length", cycle_ / step_);
+    result_.phases.push_back(verify);
+  }
+
+  void draft_passes() {
+    const auto steps = static_cast<double>(config_.speculation.draft_length - 1);
+    PhaseResult draft = growing_pass(PassKind::draft, 1, cycles_ * steps, true);
+    draft.passes_per_cycle = steps;
+    PhaseResult extend = growing_pass(PassKind::extend, verify_tokens(), cycles_, true);
+    extend.passes_per_cycle = 1;
+    cycle_ += steps * draft.seconds + extend.seconds;
+    put("draft.pass_ms", draft.seconds / ms);
+    result_.phases.push_back(draft);
+    result_.phases.push_back(extend);
+  }
+
+  void whole_request() {
+    const auto rest = static_cast<double>(config_.workload.output_tokens - 1);
+    const double decode_time = config_.speculative() ? cycles_ * cycle_ : rest * step_;
+    const double rate = static_cast<double>(config_.workload.output_tokens) / (ttft_ + decode_time);
+    put("benchmark.tok_s", rate * static_cast<double>(config_.workload.batch));
+    put("benchmark.tok_s_per_user", rate);
+  }
+
+  void memory_and_graphs() {
+    double weights = weight_memory(config_.stack, config_.parallel);
+    if (has_draft_model()) weights += weight_memory(*config_.draft, config_.parallel);
+    put("memory.weights_gib", weights / gib);
+    const PassKind main = config_.speculative() ? PassKind::verify : PassKind::decode;
+    const LaunchChoice choice = choose_launch(config_.engine, main, config_.workload.batch, config_.speculative());
+    put("graph.count", static_cast<double>(captured_batches(config_.engine, config_.speculative()).size()));
+    put("graph.padded_batch", static_cast<double>(choice.padded_batch));
+    if (choice.launch == Launch::eager)
+      result_.notes.push_back(fmt::format("{} runs eagerly at batch {}: not captured, or beyond graph.max_batch {}",
+                                          name_of(main), config_.workload.batch, config_.engine.graph.max_batch));
+  }
+
+  void finish_provenance() {
+    double all = 0;
+    for (const char* source : {"measured", "fit", "datasheet"}) all += time_by_source_[source];
+    for (const auto& [source, seconds] : time_by_source_) result_.provenance[source] = all > 0 ? seconds / all : 0;
+  }
+
+  void put(const std::string& name, double value) {
+    result_.metrics[name] = {value, {value}, value, value, "none: a price has no samples"};
+  }
+
+  const RunConfig& config_;
+  Executor& executor_;
+  RunResult result_;
+  std::map<std::string, double> time_by_source_;
+  double ttft_ = 0, step_ = 0, cycle_ = 0, cycles_ = 0;
+};
+
+}  // namespace
+
+RunResult run_benchmark(const RunConfig& config, Executor& executor) { return Benchmark(config, executor).run(); }
+
+}  // namespace specstep

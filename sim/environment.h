@@ -1,0 +1,17 @@
+// Facts about where a result was made.
+#pragma once
+
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+#include <vector>
+
+namespace specstep {
+
+/// Version of this program, "0.1.0".
+std::string program_version();
+/// One line per library built in or found: name, version.
+std::vector<std::pair<std::string, std::string>> library_versions();
+/// Versions, compiler, operating system, processor and cores of this host.
+nlohmann::ordered_json environment();
+
+}  // namespace specstep

@@ -1,0 +1,59 @@
+// Reading of GPUs and machines.
+#include "sim/machine.h"
+
+namespace specstep {
+
+void describe(Fields& f, KernelClass& k) {
+  f.required("bandwidth_efficiency", k.bandwidth_efficiency,
+             "share of the peak bandwidth that a large transfer reaches");
+  f.required("ramp_mb", k.ramp_mb, "10^6 bytes at which half of that is reached");
+  f.required("compute_efficiency", k.compute_efficiency, "share of the peak flops that a large product reaches");
+  f.required("floor_us", k.floor_us, "shortest time of one kernel");
+}
+
+void check(const KernelClass& k, Checker& c) {
+  check_range(c, "bandwidth_efficiency", k.bandwidth_efficiency, {.min = 0, .max = 1, .above_min = true});
+  check_range(c, "compute_efficiency", k.compute_efficiency, {.min = 0, .max = 1, .above_min = true});
+  check_range(c, "ramp_mb", k.ramp_mb, {.min = 0});
+  check_range(c, "floor_us", k.floor_us, {.min = 0});
+}
+
+void describe(Fields& f, KernelClasses& k) {
+  f.required("gemm", k.gemm, "dense products");
+  f.required("grouped_gemm", k.grouped_gemm, "products of experts");
+  f.required("attention", k.attention, "attention over the cache, all its kernels together");
+  f.required("other", k.other, "norms, activations, rope, router, sampling");
+}
+
+void describe(Fields& f, GpuSpec& g) {
+  f.required("name", g.name, "name of the GPU");
+  f.required("memory_gib", g.memory_gib, "memory");
+  f.required("memory_bandwidth_gb_s", g.memory_bandwidth_gb_s, "peak memory bandwidth, 10^9 bytes a second");
+  f.required("bf16_tflops", g.bf16_tflops, "peak dense bf16 tensor throughput, 10^12 a second");
+  f.required("l2_mib", g.l2_mib, "L2 cache");
+  f.required("multiprocessors", g.multiprocessors, "streaming multiprocessors");
+  f.required("graph_node_us", g.graph_node_us, "gap between two kernels inside a CUDA graph");
+  f.required("eager_launch_us", g.eager_launch_us, "host time to launch one kernel eagerly");
+  f.required("kernels", g.kernels, "how well each class of kernels uses this GPU");
+}
+
+void check(const GpuSpec& g, Checker& c) {
+  constexpr Range positive{.min = 0, .above_min = true};
+  check_range(c, "memory_gib", g.memory_gib, positive);
+  check_range(c, "memory_bandwidth_gb_s", g.memory_bandwidth_gb_s, positive);
+  check_range(c, "bf16_tflops", g.bf16_tflops, positive);
+  check_range(c, "l2_mib", g.l2_mib, positive);
+  check_range(c, "multiprocessors", g.multiprocessors, positive);
+  check_range(c, "graph_node_us", g.graph_node_us, {.min = 0});
+  check_range(c, "eager_launch_us", g.eager_launch_us, {.min = 0});
+}
+
+void describe(Fields& f, MachineSpec& m) {
+  f.required("name", m.name, "name of the machine");
+  f.optional("source", m.source, "where the description comes from");
+  f.part("gpu", m.gpu, "gpus", "its GPUs, all alike");
+  f.required("count", m.count, "how many GPUs it has", {.min = 1, .max = 1024});
+  f.part("fabric", m.fabric, "fabrics", "what connects the GPUs");
+}
+
+}  // namespace specstep

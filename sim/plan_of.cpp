@@ -1,0 +1,31 @@
+// Config and kind of pass to a plan.
+#include "sim/plan_of.h"
+
+#include "model/build_plan.h"
+#include "sim/engine/engine.h"
+
+namespace specstep {
+
+Plan plan_of(const RunConfig& config, PassKind kind) {
+  const bool draft_pass = kind == PassKind::draft || kind == PassKind::extend;
+  const auto refuse = [&](const std::string& what, const std::string& allowed) {
+    throw InputError(Issue{{config.name.empty() ? "run" : config.name}, "--pass", what, allowed});
+  };
+  if ((draft_pass || kind == PassKind::verify) && !config.speculative())
+    refuse("this run does not speculate, so it has no " + name_of(kind) + " pass",
+           "decode or prefill, or set speculation.method");
+  if (draft_pass && !(config.draft && config.draft->has_model()))
+    refuse("method " + name_of(config.speculation.method) + " runs no draft model", "verify, decode or prefill");
+  const bool wide = kind == PassKind::verify || kind == PassKind::extend;
+  const std::int64_t tokens = wide                        ? config.speculation.draft_length + 1
+                              : kind == PassKind::prefill ? config.workload.prompt_tokens
+                                                          : 1;
+  const LaunchChoice choice = choose_launch(config.engine, kind, config.workload.batch, config.speculative());
+  const std::int64_t context = kind == PassKind::prefill ? 0 : config.workload.prompt_tokens;
+  const PassShape shape{kind, choice.padded_batch, tokens, context};
+  const PlanOptions options{config.comm.embedding_allreduce, config.comm.logits_gather};
+  return draft_pass ? build_draft_plan(*config.draft, config.parallel, shape, options)
+                    : build_plan(config.stack, config.parallel, shape, options);
+}
+
+}  // namespace specstep

@@ -1,0 +1,101 @@
+// Results as JSON and CSV.
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+
+#include "sim/environment.h"
+#include "sim/report/metrics.h"
+#include "sim/report/result.h"
+
+namespace specstep {
+
+using Json = nlohmann::ordered_json;
+
+namespace {
+
+Json phase_json(const PhaseResult& p) {
+  Json parts;
+  for (std::size_t i = 0; i < part_count; ++i) parts[EnumNames<Part>::names()[i]] = p.parts[i];
+  return {{"seconds", p.seconds},
+          {"tokens", p.tokens},
+          {"launch", name_of(p.launch)},
+          {"passes_per_cycle", p.passes_per_cycle},
+          {"allreduces", p.allreduces},
+          {"allreduces_in_layer", p.allreduces_in_layer},
+          {"allreduce_bytes", p.allreduce_bytes},
+          {"allreduce_seconds", p.parts[static_cast<std::size_t>(Part::allreduce)]},
+          {"breakdown", std::move(parts)},
+          {"flops", p.cost.flops},
+          {"bytes", p.cost.bytes()},
+          {"weight_bytes", p.cost.weight_bytes},
+          {"kv_bytes", p.cost.kv_bytes},
+          {"activation_bytes", p.cost.activation_bytes},
+          {"nodes", p.cost.nodes}};
+}
+
+Json metrics_json(const RunResult& r) {
+  Json out = Json::object();
+  for (const MetricRow& row : metric_rows()) {
+    const auto found = r.metrics.find(std::string(row.name));
+    if (found == r.metrics.end()) continue;
+    const Metric& m = found->second;
+    out[std::string(row.name)] = {
+        {"value", m.value},      {"unit", row.unit}, {"better", row.better == Better::higher ? "higher" : "lower"},
+        {"samples", m.samples},  {"low", m.low},     {"high", m.high},
+        {"interval", m.interval}};
+  }
+  return out;
+}
+
+}  // namespace
+
+Json to_json(const RunResult& r) {
+  const Json canonical = dump_config(r.config);
+  Json phases = Json::object();
+  for (const PhaseResult& p : r.phases) phases[name_of(p.kind)] = phase_json(p);
+  return {{"schema", "specstep.result/1"}, {"executor", r.executor},       {"config_hash", config_hash(canonical)},
+          {"config", canonical},           {"environment", environment()}, {"phases", std::move(phases)},
+          {"metrics", metrics_json(r)},    {"provenance", r.provenance},   {"notes", r.notes}};
+}
+
+Json to_json(const StudyResult& study) {
+  Json runs = Json::array();
+  for (const StudyRow& row : study.rows) {
+    Json one = {{"name", row.name}, {"reported", row.reported}};
+    if (!row.cause_not_modelled.empty()) one["cause_not_modelled"] = row.cause_not_modelled;
+    one["result"] = to_json(row.result);
+    runs.push_back(std::move(one));
+  }
+  return {{"schema", "specstep.study/1"}, {"name", study.name}, {"source", study.source}, {"runs", std::move(runs)}};
+}
+
+namespace {
+std::string csv_rows(const RunResult& r, const std::string& prefix) {
+  std::string out;
+  for (const MetricRow& row : metric_rows()) {
+    const auto found = r.metrics.find(std::string(row.name));
+    if (found == r.metrics.end()) continue;
+    const Metric& m = found->second;
+    out += fmt::format("{}{},{},{},{},{},{}\n", prefix, row.name, m.value, row.unit,
+                       row.better == Better::higher ? "higher" : "lower", m.low, m.high);
+  }
+  return out;
+}
+
+std::string csv_field(const std::string& text) {
+  if (text.find_first_of(",\"\n") == std::string::npos) return text;
+  std::string out = "\"";
+  for (const char c : text) out += c == '"' ? std::string("\"\"") : std::string(1, c);
+  return out + "\"";
+}
+}  // namespace
+
+std::string to_csv(const RunResult& r) { return "metric,value,unit,better,low,high\n" + csv_rows(r, ""); }
+
+std::string to_csv(const StudyResult& study) {
+  std::string out = "run,metric,value,unit,better,low,high\n";
+  for (const StudyRow& row : study.rows) out += csv_rows(row.result, csv_field(row.name) + ",");
+  return out;
+}
+
+}  // namespace specstep

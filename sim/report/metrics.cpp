@@ -1,0 +1,47 @@
+// What each metric is. Reports, comparison and documentation read this table.
+#include "sim/report/metrics.h"
+
+#include <algorithm>
+
+namespace specstep {
+
+const std::vector<MetricRow>& metric_rows() {
+  using enum Better;
+  static const std::vector<MetricRow> rows{
+      {"benchmark.tok_s", "tok/s", higher,
+       "output tokens of the batch / (time to first token + decode time), as client scripts print it; with speculation "
+       "if the run has it"},
+      {"benchmark.tok_s_per_user", "tok/s", higher, "benchmark.tok_s / batch"},
+      {"prefill.pass_ms", "ms", lower, "one pass over the prompts of the batch"},
+      {"ttft_ms", "ms", lower, "time to first token: the prefill, with the draft's own prefill where there is a draft"},
+      {"decode.tok_s", "tok/s", higher, "batch / mean decode step, without speculation and without the prefill"},
+      {"decode.tok_s_per_user", "tok/s", higher, "1 / mean decode step"},
+      {"decode.step_ms", "ms", lower, "mean plain decode step over the generated tokens, the context growing"},
+      {"speculative.tok_s", "tok/s", higher, "batch x acceptance length / cycle, without the prefill"},
+      {"speculative.tok_s_per_user", "tok/s", higher, "acceptance length / cycle"},
+      {"speculative.speedup", "x", higher, "speculative.tok_s / decode.tok_s"},
+      {"speculative.accept_length", "tokens", higher,
+       "tokens emitted per verify: 1 + accepted drafts (SGLang's accept length, vLLM's mean acceptance length)"},
+      {"speculative.break_even_accept_length", "tokens", lower,
+       "cycle / decode step: the acceptance length at which speculation neither gains nor loses"},
+      {"speculative.cycle_ms", "ms", lower, "draft steps + verify + extend"},
+      {"verify.pass_ms", "ms", lower, "one verify pass of K + 1 tokens a sequence"},
+      {"draft.pass_ms", "ms", lower, "one step of the draft model"},
+      {"allreduce.isolated_us", "us", lower,
+       "one in-layer allreduce of the pass that decides the run (verify with speculation, else decode): ranks aligned, "
+       "back to back"},
+      {"memory.weights_gib", "GiB", lower, "stored weights of one GPU, draft included"},
+      {"graph.count", "graphs", lower, "batch sizes captured for the target"},
+      {"graph.padded_batch", "sequences", lower,
+       "captured batch size that this batch runs at; the batch itself when it runs eagerly"},
+  };
+  return rows;
+}
+
+const MetricRow* find_metric(std::string_view name) {
+  const auto& rows = metric_rows();
+  const auto found = std::find_if(rows.begin(), rows.end(), [&](const MetricRow& r) { return r.name == name; });
+  return found == rows.end() ? nullptr : &*found;
+}
+
+}  // namespace specstep

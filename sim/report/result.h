@@ -1,0 +1,70 @@
+// What a run found: one value that JSON, text, reports and comparison are made from.
+#pragma once
+
+#include <map>
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+#include <vector>
+
+#include "sim/config.h"
+#include "sim/executor.h"
+
+namespace specstep {
+
+/// One pass of the whole batch on the slowest rank.
+struct PhaseResult {
+  PassKind kind = PassKind::decode;
+  Launch launch = Launch::captured;
+  double seconds = 0;
+  std::int64_t tokens = 0;      // new tokens of the batch
+  double passes_per_cycle = 0;  // 0 for passes that are not part of a cycle
+  std::int64_t allreduces = 0;  // all
+  std::int64_t allreduces_in_layer = 0;
+  std::int64_t allreduce_bytes = 0;  // one payload
+  double allreduce_seconds = 0;      // one in-layer call
+  Breakdown parts{};
+  Cost cost;
+};
+
+struct Metric {
+  double value = 0;
+  std::vector<double> samples;
+  double low = 0, high = 0;
+  std::string interval;  // how low and high were formed
+};
+
+struct RunResult {
+  std::string executor;
+  RunConfig config;
+  std::vector<PhaseResult> phases;
+  std::map<std::string, Metric> metrics;
+  std::map<std::string, double> provenance;  // share of the run's time by source
+  std::vector<std::string> notes;            // assumptions a reader must know
+};
+
+struct StudyRow {
+  std::string name;
+  std::map<std::string, double> reported;
+  std::string cause_not_modelled;
+  RunResult result;
+};
+
+struct StudyResult {
+  std::string name;
+  std::string source;
+  std::vector<StudyRow> rows;
+};
+
+/// "specstep.result/1" and "specstep.study/1" (docs/results.md).
+nlohmann::ordered_json to_json(const RunResult& result);
+nlohmann::ordered_json to_json(const StudyResult& study);
+/// metric,value,unit,better,low,high; one row a metric, for a study with the run's name in front.
+std::string to_csv(const RunResult& result);
+std::string to_csv(const StudyResult& study);
+
+/// Text for a terminal: the metrics, then where the time of each pass goes.
+std::string to_text(const RunResult& result);
+/// The breakdown of the runs, then reported beside predicted; the table comes last.
+std::string to_text(const StudyResult& study);
+
+}  // namespace specstep

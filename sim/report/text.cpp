@@ -1,0 +1,125 @@
+// Results as text for a terminal.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "model/base/units.h"
+#include "sim/report/metrics.h"
+#include "sim/report/result.h"
+
+namespace specstep {
+
+namespace {
+
+std::string number(double value) {
+  const double size = value < 0 ? -value : value;
+  if (value == static_cast<double>(static_cast<long long>(value)) && size < 1e15) return fmt::format("{:.0f}", value);
+  return fmt::format("{:.{}f}", value, size >= 100 ? 1 : size >= 10 ? 2 : 3);
+}
+
+std::string header(const RunResult& r) {
+  const RunConfig& c = r.config;
+  std::string out = c.name.empty() ? c.stack.name : c.name;
+  out += fmt::format("\n  {} on {}, tensor parallel {}, batch {}, {} prompt + {} output tokens, {} executor\n",
+                     c.stack.name, c.machine.name, c.parallel.tensor, c.workload.batch, c.workload.prompt_tokens,
+                     c.workload.output_tokens, r.executor);
+  std::string comm = c.comm.table.empty() ? c.comm.backend : "";
+  for (const CommRule& rule : c.comm.table)
+    comm += rule.up_to_kib ? fmt::format("{} up to {} KiB, ", rule.backend, *rule.up_to_kib) : rule.backend;
+  out += fmt::format("  collectives by {}; ", comm);
+  if (c.speculative())
+    out += fmt::format("{}, draft length {}\n", name_of(c.speculation.method), c.speculation.draft_length);
+  else
+    out += "no speculation\n";
+  if (!c.note.empty()) out += "  " + c.note + "\n";
+  return out;
+}
+
+std::string metrics_table(const RunResult& r) {
+  std::string out;
+  for (const MetricRow& row : metric_rows()) {
+    const auto found = r.metrics.find(std::string(row.name));
+    if (found != r.metrics.end())
+      out += fmt::format("  {:<40} {:>12} {}\n", row.name, number(found->second.value), row.unit);
+  }
+  return out;
+}
+
+std::string breakdown_table(const RunResult& r) {
+  std::string out = "\nwhere a pass spends its time, ms\n";
+  out += fmt::format("  {:<12}", "");
+  for (const PhaseResult& p : r.phases) out += fmt::format("{:>18}", name_of(p.kind));
+  out += "\n";
+  for (std::size_t i = 0; i < part_count; ++i) {
+    const bool any =
+        std::any_of(r.phases.begin(), r.phases.end(), [i](const PhaseResult& p) { return p.parts[i] > 0; });
+    if (!any) continue;
+    out += fmt::format("  {:<12}", EnumNames<Part>::names()[i]);
+    for (const PhaseResult& p : r.phases)
+      out += fmt::format("{:>10.3f} {:>5.1f} %", p.parts[i] / ms, 100 * p.parts[i] / p.seconds);
+    out += "\n";
+  }
+  const auto row = [&](const char* name, auto value) {
+    out += fmt::format("  {:<12}", name);
+    for (const PhaseResult& p : r.phases) out += fmt::format("{:>18}", value(p));
+    out += "\n";
+  };
+  row("total", [](const PhaseResult& p) { return fmt::format("{:.3f}        ", p.seconds / ms); });
+  row("launched", [](const PhaseResult& p) { return name_of(p.launch) + "  "; });
+  row("tokens", [](const PhaseResult& p) { return fmt::format("{}        ", p.tokens); });
+  row("allreduces", [](const PhaseResult& p) {
+    return p.allreduces > 0 ? fmt::format("{} x {} B", p.allreduces, grouped(p.allreduce_bytes)) : std::string("none");
+  });
+  row("one takes", [](const PhaseResult& p) {
+    return p.allreduces > 0 ? seconds_text(p.allreduce_seconds) + "  " : std::string("-");
+  });
+  row("reads", [](const PhaseResult& p) { return fmt::format("{:.2f} GB  ", p.cost.bytes() / 1e9); });
+  return out;
+}
+
+std::string provenance_line(const RunResult& r) {
+  std::string out = "\ntime by source of the numbers:";
+  for (const auto& [source, share] : r.provenance)
+    if (source != "extrapolated") out += fmt::format(" {} {:.0f} %,", source, 100 * share);
+  out.back() = '\n';
+  const auto extrapolated = r.provenance.find("extrapolated");
+  if (extrapolated != r.provenance.end() && extrapolated->second > 0)
+    out += fmt::format("  {:.0f} % outside the range that the numbers were checked in\n", 100 * extrapolated->second);
+  for (const std::string& note : r.notes) out += "note: " + note + "\n";
+  return out;
+}
+
+}  // namespace
+
+std::string to_text(const RunResult& r) {
+  return header(r) + "\n" + metrics_table(r) + breakdown_table(r) + provenance_line(r);
+}
+
+std::string to_text(const StudyResult& study) {
+  std::string out;
+  for (const StudyRow& row : study.rows)
+    out += fmt::format("== {} ==\n", row.name) + header(row.result) + breakdown_table(row.result) +
+           provenance_line(row.result) + "\n";
+  out += study.name + "\n";
+  if (!study.source.empty()) out += "  reported: " + study.source + "\n";
+  out += fmt::format("\n  {:<24} {:<22} {:>10} {:>10} {:>8}\n", "run", "metric", "reported", "predicted", "error");
+  std::string marks;
+  for (const StudyRow& row : study.rows)
+    for (const auto& [name, reported] : row.reported) {
+      const auto found = row.result.metrics.find(name);
+      const bool marked = !row.cause_not_modelled.empty();
+      if (found == row.result.metrics.end()) {
+        out += fmt::format("  {:<24} {:<22} {:>10} {:>10} {:>8}\n", row.name, name, number(reported), "-", "-");
+        continue;
+      }
+      const double predicted = found->second.value;
+      out += fmt::format("  {:<24} {:<22} {:>10} {:>10} {:>+7.1f}%{}\n", row.name, name, number(reported),
+                         number(predicted), 100 * (predicted / reported - 1), marked ? "  cause not modelled yet" : "");
+      if (marked) marks += fmt::format("  {}: {}\n", row.name, row.cause_not_modelled);
+    }
+  if (!marks.empty())
+    out += "\ncause not modelled yet: the machine as described would give the predicted figure\n" + marks;
+  return out;
+}
+
+}  // namespace specstep

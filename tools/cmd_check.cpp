@@ -1,0 +1,39 @@
+// specstep check: is this file valid, and its full form.
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "sim/file_kind.h"
+#include "tools/cli.h"
+
+namespace specstep {
+
+namespace {
+struct CheckCommand {
+  CommonOptions common;
+  std::string file;
+  bool dump = false;
+};
+
+void run_check(const CheckCommand& options) {
+  const ConfigLibrary library = ConfigLibrary::installed();
+  const std::filesystem::path path = options.file;
+  const CheckedFile checked = check_file(path, read_options(options.common, library));
+  const std::string text =
+      options.dump ? to_yaml(*checked.canonical) : fmt::format("{}: a valid {}\n", options.file, checked.kind);
+  deliver(options.common, {text, [&] { return *checked.canonical; }, {}});
+}
+}  // namespace
+
+void add_check(CLI::App& app) {
+  auto options = std::make_shared<CheckCommand>();
+  CLI::App* command = app.add_subcommand("check", "is this file valid? Prints every fault, or its full form");
+  command->add_option("file", options->file, "a config file of any kind")->required();
+  command->add_flag("--dump", options->dump, "print the full config, defaults and parts included");
+  add_common(*command, options->common, "specstep check my-run.yaml --dump > full.yaml");
+  command->callback([options] { run_check(*options); });
+}
+
+}  // namespace specstep

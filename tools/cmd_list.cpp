@@ -1,0 +1,103 @@
+// specstep list: what exists.
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "comm/backend.h"
+#include "sim/executor.h"
+#include "sim/file_kind.h"
+#include "sim/report/metrics.h"
+#include "tools/cli.h"
+
+namespace specstep {
+
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+struct ListCommand {
+  CommonOptions common;
+  std::string schema;
+  bool metrics = false, backends = false, executors = false, reference = false;
+};
+
+Output metrics_list() {
+  std::string text;
+  Json json = Json::array();
+  for (const MetricRow& row : metric_rows()) {
+    text += fmt::format("{:<40} {:<10} {:<6} {}\n", row.name, row.unit,
+                        row.better == Better::higher ? "higher" : "lower", row.definition);
+    json.push_back({{"name", row.name},
+                    {"unit", row.unit},
+                    {"better", row.better == Better::higher ? "higher" : "lower"},
+                    {"definition", row.definition}});
+  }
+  return {text, [json] { return json; }, {}};
+}
+
+Output backends_list() {
+  std::string text;
+  Json json = Json::array();
+  for (const comm::BackendRow& row : comm::backends()) {
+    text += fmt::format("{:<10} {}\n", row.id, row.summary);
+    json.push_back({{"name", row.id}, {"summary", row.summary}});
+  }
+  return {text, [json] { return json; }, {}};
+}
+
+Output executors_list() {
+  std::string text;
+  Json json = Json::array();
+  for (const ExecutorRow& row : executors()) {
+    text += fmt::format("{:<10} {}{}\n", row.name, row.summary, row.refusal.empty() ? "" : " (" + row.refusal + ")");
+    json.push_back({{"name", row.name}, {"summary", row.summary}, {"refusal", row.refusal}});
+  }
+  return {text, [json] { return json; }, {}};
+}
+
+Output everything(const ConfigLibrary& library) {
+  std::string text = "executors\n" + executors_list().text + "\nbackends\n" + backends_list().text;
+  Json json = {
+      {"executors", executors_list().json()}, {"backends", backends_list().json()}, {"configs", Json::object()}};
+  text += fmt::format("\nconfigs in {}\n", library.root().string());
+  std::string last;
+  for (const FileKind& kind : file_kinds()) {
+    if (kind.folder == last) continue;  // runs and studies share one
+    last = kind.folder;
+    text += fmt::format("  {:<10} {}\n", kind.folder, fmt::join(library.names(kind.folder), "  "));
+    json["configs"][kind.folder] = library.names(kind.folder);
+  }
+  return {text, [json] { return json; }, {}};
+}
+
+void list(const ListCommand& options) {
+  if (!options.schema.empty()) {
+    const Json schema = file_kind(options.schema).schema();
+    return deliver(options.common, {schema.dump(2) + "\n", [&] { return schema; }, {}});
+  }
+  if (options.metrics) return deliver(options.common, metrics_list());
+  if (options.backends) return deliver(options.common, backends_list());
+  if (options.executors) return deliver(options.common, executors_list());
+  if (options.reference)
+    return deliver(options.common, {config_reference(), [] { return Json(config_reference()); }, {}});
+  deliver(options.common, everything(ConfigLibrary::installed()));
+}
+
+}  // namespace
+
+void add_list(CLI::App& app) {
+  auto options = std::make_shared<ListCommand>();
+  CLI::App* command = app.add_subcommand("list", "what exists: executors, backends, configs, metrics, schemas");
+  command->add_option("--schema", options->schema,
+                      "JSON Schema of a kind of file, for editors: run, stack, machine, ...");
+  command->add_flag("--metrics", options->metrics, "every metric with its definition");
+  command->add_flag("--backends", options->backends, "every comm backend");
+  command->add_flag("--executors", options->executors, "every executor");
+  command->add_flag("--reference", options->reference, "the config reference as Markdown");
+  add_common(*command, options->common, "specstep list --schema run > run.schema.json");
+  command->callback([options] { list(*options); });
+}
+
+}  // namespace specstep

@@ -1,0 +1,3 @@
+# exit 0
+specstep --help
+specstep run --help

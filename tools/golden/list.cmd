@@ -1,0 +1,4 @@
+# exit 0
+specstep list | sed -n '/^executors/,/^configs/p' | head -4
+specstep list --metrics | head -3
+specstep list --schema run | head -4

@@ -1,0 +1,2 @@
+# exit 77
+specstep run tiny --set measure.executor=cuda

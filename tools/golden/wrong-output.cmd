@@ -1,0 +1,2 @@
+# exit 1
+specstep run tiny --json /nowhere/result.json
