@@ -7,10 +7,10 @@
 namespace specstep::comm {
 namespace {
 
-Prepared prepare(const Topology& t, const Call& call) {
-  std::vector<Variant> variants;
-  for (const Islands& plan : island_plans(t, call.ranks)) variants.push_back({island(plan, Operation::read), {}});
-  return priced_schedules(t, variants);
+std::vector<Variant> variants(const Topology& t, const Call& call) {
+  std::vector<Variant> found;
+  for (const Islands& plan : island_plans(t, call.ranks)) found.push_back({island(plan, Operation::read), {}});
+  return found;
 }
 
 std::optional<std::string> refuses(const Topology& t, const Call& call) {
@@ -26,7 +26,8 @@ BackendRow island_row() {
           {Collective::all_reduce},
           {.p2p = true, .packs = true},
           16,
-          prepare,
+          variants,
+          nullptr,
           refuses};
 }
 

@@ -5,16 +5,18 @@
 #include "comm/schedules/schedules.h"
 
 namespace specstep::comm {
+namespace {
+
+std::vector<Variant> variants(const Topology&, const Call& call) {
+  return {{two_stage(call.ranks, Operation::read), {}}};
+}
+
+}  // namespace
 
 BackendRow rsag_row() {
-  return {"rsag",
-          "two-stage: reduce-scatter, then all-gather",
-          {Collective::all_reduce},
-          {.p2p = true, .packs = true},
-          16,
-          [](const Topology& t, const Call& call) {
-            return priced_schedules(t, {{two_stage(call.ranks, Operation::read), {}}});
-          }};
+  return {
+      "rsag",  "two-stage: reduce-scatter, then all-gather", {Collective::all_reduce}, {.p2p = true, .packs = true}, 16,
+      variants};
 }
 
 }  // namespace specstep::comm

@@ -3,6 +3,8 @@
 
 #include <fmt/format.h>
 
+#include <nlohmann/json.hpp>
+
 #include "comm/report/drawing.h"
 
 namespace specstep::comm {
@@ -43,6 +45,39 @@ std::string fabric_report(const Topology& topology, const std::vector<MeasuredRa
                      pattern_table(topology);
   if (!measured.empty()) text += "\nMeasured\n" + findings_text(diagnose(topology, measured));
   return text;
+}
+
+nlohmann::ordered_json fabric_json(const Topology& t, const std::vector<MeasuredRate>& measured) {
+  using Json = nlohmann::ordered_json;
+  Json out{{"schema", "specstep.fabric/1"}, {"summary", t.spec().summary}, {"gpus", Json::array()}};
+  for (int gpu : t.gpus()) out["gpus"].push_back(t.node(gpu).id);
+  for (const char* key : {"links", "patterns", "findings"}) out[key] = Json::array();
+  for (const Link& link : t.links())
+    out["links"].push_back({{"from", t.node(link.from).id},
+                            {"to", t.node(link.to).id},
+                            {"kind", name_of(link.kind)},
+                            {"bytes_per_second", link.bytes_per_second},
+                            {"latency_seconds", link.latency},
+                            {"generation", link.generation},
+                            {"width", link.width}});
+  for (const Pattern& pattern : standard_patterns(t)) {
+    const PatternRate rate = rate_of(t, pattern, true);
+    out["patterns"].push_back({{"name", rate.name},
+                               {"operation", name_of(rate.operation)},
+                               {"flows", rate.flows},
+                               {"bytes_per_second", rate.total},
+                               {"slowest_bytes_per_second", rate.least},
+                               {"limit", rate.limit}});
+  }
+  for (const Finding& f : diagnose(t, measured))
+    out["findings"].push_back({{"name", f.expected.name},
+                               {"operation", name_of(f.expected.operation)},
+                               {"measured_bytes_per_second", f.measured},
+                               {"expected_bytes_per_second", f.expected.total},
+                               {"suspicious", f.suspicious},
+                               {"cause", f.cause},
+                               {"remedy", f.remedy}});
+  return out;
 }
 
 }  // namespace specstep::comm
