@@ -13,12 +13,13 @@
 namespace specstep::comm {
 namespace {
 
-Scored scored_of(const CsvTable& table, const CsvRow& row, std::size_t column) {
-  const auto names = EnumNames<Scored>::names();
-  const auto found = std::find(names.begin(), names.end(), row.cells[column]);
-  if (found == names.end())
-    throw InputError({table.place(row), "scored", "'" + row.cells[column] + "'", one_of(names)});
-  return static_cast<Scored>(found - names.begin());
+template <class E>
+E choice(const CsvTable& table, const CsvRow& row, const std::string& column) {
+  const auto names = EnumNames<E>::names();
+  const std::string& text = row.cells[table.column(column)];
+  const auto found = std::find(names.begin(), names.end(), text);
+  if (found == names.end()) throw InputError({table.place(row), column, "'" + text + "'", one_of(names)});
+  return static_cast<E>(found - names.begin());
 }
 
 AccuracyRow read_row(const CsvTable& table, const CsvRow& row) {
@@ -27,7 +28,8 @@ AccuracyRow read_row(const CsvTable& table, const CsvRow& row) {
   r.ranks = static_cast<int>(table.whole(row, table.column("ranks")));
   r.bytes = table.whole(row, table.column("bytes"));
   r.measured = table.number(row, table.column("us")) * 1e-6;
-  r.scored = scored_of(table, row, table.column("scored"));
+  r.scored = choice<Scored>(table, row, "scored");
+  r.kind = choice<Collective>(table, row, "collective");
   if (r.mode != "graph" && r.mode != "eager")
     throw InputError({table.place(row), "mode", "'" + r.mode + "'", "graph or eager"});
   return r;
@@ -63,8 +65,8 @@ std::vector<AccuracyRow> predict_table(const std::string& path, const ConfigLibr
       const auto file = library.find(r.fabric, "fabrics", path, table.place(row), "fabric");
       found = pricers.emplace(r.fabric, Pricer(build_topology(load_config<FabricSpec>(file)))).first;
     }
-    const CommPrice price =
-        found->second.price(r.backend, {.ranks = r.ranks, .bytes = r.bytes, .captured = r.mode == "graph"});
+    const CommPrice price = found->second.price(
+        r.backend, {.kind = r.kind, .ranks = r.ranks, .bytes = r.bytes, .captured = r.mode == "graph"});
     r.predicted = price.seconds;
     r.algorithm = price.algorithm;
     rows.push_back(std::move(r));
@@ -110,8 +112,8 @@ std::string accuracy_report(const std::vector<AccuracyRow>& rows) {
   for (const AccuracyRow& r : rows) {
     if (r.group != group) {
       group = r.group;
-      text += fmt::format("\n### {}\n\nfabric {}, backend {}, {} ranks, {}\n\n", group, r.fabric, r.backend, r.ranks,
-                          r.mode);
+      text += fmt::format("\n### {}\n\nfabric {}, backend {}, {} on {} ranks, {}\n\n", group, r.fabric, r.backend,
+                          name_of(r.kind), r.ranks, r.mode);
       text += "| bytes | measured us | predicted us | error | scored | algorithm |\n|---|---|---|---|---|---|\n";
     }
     text += fmt::format("| {} | {:.2f} | {:.2f} | {:+.1f} % | {} | {} |\n", r.bytes, r.measured * 1e6,

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "comm/schedule.h"
 #include "model/base/config_io.h"
 
 namespace specstep::comm {
@@ -20,6 +21,7 @@ struct AccuracyRow {
   std::string backend;
   std::string mode;
   std::string source;
+  Collective kind = Collective::all_reduce;
   int ranks = 0;
   std::int64_t bytes = 0;
   double measured = 0;   // seconds

@@ -28,6 +28,8 @@ What is left unexplained:
 - The steps of the measured NCCL curves at 256 and 512 KiB on PCIe (protocol changes) come at other sizes than in the model.
 - Eager rows measure how fast a host launches: p2pmark drives all GPUs from one thread. The model has one launch interval.
 - NCCL on the collapse host was only timed eagerly.
+- One-shot with forced P2P on four directly attached GPUs (16 us) is faster than the several-peer rate that another such host
+  was measured at allows (20.6 GB/s per GPU, used in dual_root_direct).
 
 )";
   return words + accuracy_report(predict_table(table, ConfigLibrary(configs)));

@@ -78,6 +78,17 @@ TEST_F(Field, OneShotOnH200IsPredictedWithin15Percent) {
   }
 }
 
+// 242 us staged against 16 us with forced P2P: the fitted path must reproduce the first and be an order above the
+// other.
+TEST_F(Field, StagingThroughSystemMemoryIsTenfold) {
+  const Call call{.ranks = 4, .bytes = 116736};
+  const CommPrice staged = price("pull1", fabric("dual_root_staged"), call);
+  EXPECT_NEAR(staged.seconds * 1e6, 242, 10);
+  EXPECT_THAT(staged.bottleneck, testing::HasSubstr("staging through system memory"));
+  EXPECT_EQ(staged.provenance, Provenance::fit);
+  EXPECT_GT(staged.seconds, 9 * price("pull1", fabric("dual_root_direct"), call).seconds);
+}
+
 TEST_F(Field, PageIsUpToDate) {
   const std::string page = yaml::read_text(source + "/docs/accuracy.md");
   EXPECT_EQ(page, accuracy_page(table_file, source + "/configs")) << "print it anew: comm_accuracy TABLE CONFIGS";

@@ -85,30 +85,8 @@ std::vector<DispatchRule> kernel_rules(const std::string& engine, std::int64_t l
           rule(3, 8, full_nvlink, limit, "rsag", "two-stage above")};
 }
 
-std::vector<DispatchRule> all_rules() {
-  std::vector<DispatchRule> rules = kernel_rules("vllm", 8 * mb);
-  rules.push_back({.engine = "vllm",
-                   .most_ranks = 1024,
-                   .backend = "nccl",
-                   .note =
-                       "custom allreduce is disabled on more than two GPUs without NVLink between all pairs, from 8 "
-                       "MiB, for odd ranks and for broken packs",
-                   .source = vllm_gate});
-  const auto ungated = kernel_rules("vllm-ungated", 0);
-  rules.insert(rules.end(), ungated.begin(), ungated.end());
-  rules.push_back({.engine = "vllm-ungated",
-                   .most_ranks = 1024,
-                   .backend = "",
-                   .note = "the kernel's dispatch has a branch for two ranks and one for full NVLink, and none for "
-                           "anything else",
-                   .source = vllm_kernel});
-  const auto sglang = sglang_rules();
-  rules.insert(rules.end(), sglang.begin(), sglang.end());
-  rules.push_back({.engine = "sglang-1stage",
-                   .packs = true,
-                   .backend = "pull1",
-                   .note = "one-stage forced by an environment variable, whatever the links",
-                   .source = sglang_forced});
+std::vector<DispatchRule> trtllm_rules() {
+  std::vector<DispatchRule> rules;
   rules.push_back({.engine = "tensorrt-llm",
                    .least_ranks = 8,
                    .links = LinkWish::full_nvlink,
@@ -141,6 +119,35 @@ std::vector<DispatchRule> all_rules() {
                    .backend = "nccl",
                    .note = "no NVLink between all pairs, or a message above the workspace",
                    .source = trtllm});
+  return rules;
+}
+
+std::vector<DispatchRule> all_rules() {
+  std::vector<DispatchRule> rules = kernel_rules("vllm", 8 * mb);
+  rules.push_back({.engine = "vllm",
+                   .most_ranks = 1024,
+                   .backend = "nccl",
+                   .note =
+                       "custom allreduce is disabled on more than two GPUs without NVLink between all pairs, from 8 "
+                       "MiB, for odd ranks and for broken packs",
+                   .source = vllm_gate});
+  const auto ungated = kernel_rules("vllm-ungated", 0);
+  rules.insert(rules.end(), ungated.begin(), ungated.end());
+  rules.push_back({.engine = "vllm-ungated",
+                   .most_ranks = 1024,
+                   .backend = "",
+                   .note = "the kernel's dispatch has a branch for two ranks and one for full NVLink, and none for "
+                           "anything else",
+                   .source = vllm_kernel});
+  const auto sglang = sglang_rules();
+  rules.insert(rules.end(), sglang.begin(), sglang.end());
+  rules.push_back({.engine = "sglang-1stage",
+                   .packs = true,
+                   .backend = "pull1",
+                   .note = "one-stage forced by an environment variable, whatever the links",
+                   .source = sglang_forced});
+  const auto trtllm_rows = trtllm_rules();
+  rules.insert(rules.end(), trtllm_rows.begin(), trtllm_rows.end());
   return rules;
 }
 

@@ -81,6 +81,9 @@ std::string comm_text(const CommTable& table) {
     const auto sizes = sizes_of(table);
     text += details_text(table, *std::next(sizes.begin(), static_cast<std::ptrdiff_t>(sizes.size() / 2))) + "\n";
   }
+  for (const Crossover& x : table.against)
+    text += fmt::format("{} against {} alone: cheaper up to about {} ({} to {})\n", x.below, x.above, bytes_text(x.at),
+                        bytes_text(x.low), bytes_text(x.high));
   for (const Crossover& x : table.changes)
     text += fmt::format("best up to about {} is {}, above it {}; not to be told apart from {} to {}\n",
                         bytes_text(x.at), x.below, x.above, bytes_text(x.low), bytes_text(x.high));
@@ -123,13 +126,15 @@ nlohmann::ordered_json comm_json(const std::vector<CommTable>& tables) {
                              {"link_bytes", links},
                              {"from", table.title}});
     }
-    for (const Crossover& x : table.changes)
-      out["crossovers"].push_back({{"below", x.below},
-                                   {"above", x.above},
-                                   {"bytes", x.at},
-                                   {"low", x.low},
-                                   {"high", x.high},
-                                   {"from", table.title}});
+    for (const auto& [list, among] : {std::pair{&table.changes, "all"}, std::pair{&table.against, "two"}})
+      for (const Crossover& x : *list)
+        out["crossovers"].push_back({{"below", x.below},
+                                     {"above", x.above},
+                                     {"bytes", x.at},
+                                     {"low", x.low},
+                                     {"high", x.high},
+                                     {"among", among},
+                                     {"from", table.title}});
     for (const std::string& note : table.notes) out["notes"].push_back(note);
   }
   return out;

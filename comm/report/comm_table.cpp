@@ -14,7 +14,8 @@
 namespace specstep::comm {
 namespace {
 
-constexpr int search_sizes = 200;  // between the smallest and the largest size, for crossovers
+constexpr double model_uncertainty = 0.15;  // of a curve, see docs/accuracy.md
+constexpr int search_sizes = 200;           // between the smallest and the largest size, for crossovers
 
 std::vector<std::string> served(const Topology& t, const CommQuery& q, std::vector<std::string>& notes) {
   Call call = q.call;
@@ -88,6 +89,19 @@ std::vector<Curve> fine_curves(Pricer& pricer, const CommQuery& q, const std::ve
   return curves;
 }
 
+/// The question that engines ask: one-shot or NCCL.
+std::vector<Crossover> against_nccl(const std::vector<Curve>& curves) {
+  std::vector<Crossover> found;
+  const auto nccl = std::find_if(curves.begin(), curves.end(), [](const Curve& c) { return c.name == "nccl"; });
+  if (nccl == curves.end() || curves.size() < 3) return found;  // with two, it is in the table's own changes
+  for (const Curve& c : curves) {
+    if (c.name != "pull1" && c.name != "push1") continue;
+    const auto pair = crossovers({*nccl, c}, model_uncertainty);
+    found.insert(found.end(), pair.begin(), pair.end());
+  }
+  return found;
+}
+
 /// Sizes at which NCCL's own choice is not the cheapest of its enabled algorithms on the real path.
 void note_nccl_choices(const Topology& t, const CommQuery& q, std::vector<std::string>& notes) {
   if (q.call.kind == Collective::all_to_all || q.call.ranks < 2 || nccl_lacks_graph(t, q.call.ranks)) return;
@@ -134,7 +148,11 @@ CommTable comm_table(Pricer& pricer, const CommQuery& q) {
       }
       table.rows.push_back(row_at(pricer, id, call));
     }
-  if (q.sizes.size() > 1) table.changes = crossovers(fine_curves(pricer, q, ids), 0.15);
+  if (q.sizes.size() > 1) {
+    const std::vector<Curve> curves = fine_curves(pricer, q, ids);
+    table.changes = crossovers(curves, model_uncertainty);
+    table.against = against_nccl(curves);
+  }
   if (std::find(ids.begin(), ids.end(), "nccl") != ids.end()) note_nccl_choices(t, q, table.notes);
   return table;
 }

@@ -40,8 +40,9 @@ struct CommRow {
 struct CommTable {
   std::string title;
   Call call;
-  std::vector<CommRow> rows;  // backend by backend
-  std::vector<Crossover> changes;
+  std::vector<CommRow> rows;       // backend by backend
+  std::vector<Crossover> changes;  // of the best of all
+  std::vector<Crossover> against;  // of nccl and the one-shot backends, two by two
   std::vector<std::string> notes;
 };
 

@@ -66,6 +66,17 @@ TEST(CommTable, HealthyOneShotLosesToNcclFromSomeSize) {
   EXPECT_GT(t.changes[0].high, t.changes[0].at);
 }
 
+// Beside other backends the pair is still answered: on the collapse host one-shot is soon behind a captured NCCL.
+TEST(CommTable, OneShotAgainstNcclAlone) {
+  const CommTable t = table("asus_dual_turin_collapse", 8, "256:64K:x2");
+  ASSERT_EQ(t.against.size(), 2U);
+  for (const Crossover& x : t.against) {
+    EXPECT_EQ(x.above, "nccl");
+    EXPECT_GT(x.at, 256);
+    EXPECT_LT(x.at, 4096);
+  }
+}
+
 // The collapse host: NCCL at 43,008 B on 8 GPUs, one-shot on 4; islands and host broadcast are considered.
 TEST(CommTable, CollapseHost) {
   const CommTable eight = table("asus_dual_turin_collapse", 8, "14336,43008");
@@ -77,8 +88,8 @@ TEST(CommTable, CollapseHost) {
 }
 
 TEST(CommTable, SaysWhereNcclsChoiceIsNotTheBest) {
-  // Hops through host memory: NCCL takes them for PCI and stays with LL to 960 KB on 4 ranks, where Simple is better from
-  // 560 KB on (12.6 + 4 * 1.6 + S / 9.3 against 42.6 + 4 * 1.6 + S / 18.7).
+  // Hops through host memory: NCCL takes them for PCI and stays with LL to 960 KB on 4 ranks, where Simple is better
+  // from 560 KB on (12.6 + 4 * 1.6 + S / 9.3 against 42.6 + 4 * 1.6 + S / 18.7).
   const CommTable t = table("dual_root_direct", 4, "384K,896K", {"nccl"});
   EXPECT_THAT(t.notes, ElementsAre(HasSubstr("nccl takes ring LL at 896 KiB, where ring Simple would take")));
 }
