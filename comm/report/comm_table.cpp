@@ -135,7 +135,7 @@ double bus_factor(Collective kind, int ranks) {
 
 CommTable comm_table(Pricer& pricer, const CommQuery& q) {
   const Topology& t = pricer.topology();
-  CommTable table{t.spec().summary, q.call, {}, {}, {}};
+  CommTable table{.title = t.spec().summary, .call = q.call};
   const std::vector<std::string> ids = served(t, q, table.notes);
   if (ids.empty()) throw InputError({{}, "--backends", "no backend can serve this call here", ""});
   for (const std::string& id : ids)
@@ -158,7 +158,7 @@ CommTable comm_table(Pricer& pricer, const CommQuery& q) {
 }
 
 CommTable measured_comm_table(const MeasuredTable& measured, const Call& call, double uncertainty) {
-  CommTable table{"measured: " + measured.file, call, {}, {}, measured.notes};
+  CommTable table{.title = "measured: " + measured.file, .call = call, .notes = measured.notes};
   std::vector<Curve> curves;
   for (const MeasuredCurve& curve : measured.curves) {
     curves.push_back(without_outliers(curve));
