@@ -9,9 +9,6 @@ namespace specstep {
 
 namespace {
 
-const WeightFormat& embedding_format(const WeightFormats& w) { return w.embedding ? *w.embedding : w.rest; }
-const WeightFormat& head_format(const WeightFormats& w) { return w.head ? *w.head : w.rest; }
-
 const LayerKind& full_attention() {
   static const LayerKind kind;
   return kind;
@@ -40,14 +37,14 @@ Plan build_plan(const StackSpec& stack, const ParallelLayout& layout, const Pass
   Plan plan = empty_plan(stack.name, layout, shape, stack.layers);
   plan.steps.reserve(static_cast<std::size_t>(stack.layers) * 28 + 8);
   LayerBuilder build(plan, options);
-  build.embed(stack.vocab, stack.hidden, embedding_format(stack.weights));
+  build.embed(stack.vocab, stack.hidden, stack.weights.of(stack.weights.embedding));
   for (std::int64_t i = 0; i < stack.layers; ++i) {
     const LayerModel layer{stack.attention, stack.layer(i), stack.mlp,    stack.weights,
                            stack.is_moe(i), stack.hidden,   stack.hidden, stack.kv};
     build.layer(layer, static_cast<std::int32_t>(i), i == 0);
   }
   const SampleKind sample = shape.kind == PassKind::verify ? SampleKind::verify : SampleKind::sample;
-  build.head(stack.vocab, stack.hidden, head_format(stack.weights), sample);
+  build.head(stack.vocab, stack.hidden, stack.weights.of(stack.weights.head), sample);
   return plan;
 }
 
@@ -57,7 +54,8 @@ Plan build_draft_plan(const DraftSpec& draft, const ParallelLayout& layout, cons
   LayerBuilder build(plan, options);
   const std::int64_t hidden = draft.hidden;
   const std::int64_t target = draft.target_hidden > 0 ? draft.target_hidden : hidden;
-  build.embed(draft.embedding_rows > 0 ? draft.embedding_rows : draft.vocab, hidden, embedding_format(draft.weights));
+  build.embed(draft.embedding_rows > 0 ? draft.embedding_rows : draft.vocab, hidden,
+              draft.weights.of(draft.weights.embedding));
   const bool eagle = draft.method == DraftMethod::eagle3;
   // The features of the target come in with the verified tokens; a draft step goes on from its own hidden state.
   if (eagle && shape.kind != PassKind::draft)
@@ -76,7 +74,7 @@ Plan build_draft_plan(const DraftSpec& draft, const ParallelLayout& layout, cons
         draft.kv};
     build.layer(layer, static_cast<std::int32_t>(i), i == 0);
   }
-  build.head(draft.vocab, hidden, head_format(draft.weights), SampleKind::draft);
+  build.head(draft.vocab, hidden, draft.weights.of(draft.weights.head), SampleKind::draft);
   return plan;
 }
 

@@ -95,6 +95,9 @@ struct MlpSpec {
 struct WeightFormats {
   WeightFormat rest;
   std::optional<WeightFormat> attention, mlp, experts, shared_experts, router, embedding, head;
+
+  /// The format of a part: its own, or that of the rest.
+  const WeightFormat& of(const std::optional<WeightFormat>& part) const { return part ? *part : rest; }
 };
 
 /// Weights that a text pass does not read (a vision tower) but that take memory on each GPU.
