@@ -121,7 +121,6 @@ struct StackSpec {
   MlpSpec mlp;
   WeightFormats weights;
   DType kv = DType::bf16;
-  DType activations = DType::bf16;
   std::vector<OtherWeights> other_weights;
 
   /// The kind of layer i: pattern[i mod its length].
