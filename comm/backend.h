@@ -21,25 +21,33 @@ struct Needs {
   bool packs = false;        // the message is a whole number of 16-byte packs
 };
 
+/// A way to carry out a call. Of several, the cheapest at each size is taken.
+struct Variant {
+  Schedule schedule;
+  Carrier carrier;
+};
+
 struct BackendRow {
   std::string id;
   std::string summary;
   std::vector<Collective> kinds;
   Needs needs;
   int max_ranks = 8;
+  /// What is moved: priced when the row has no `prepare`, else only for counting bytes. Empty when nothing is.
+  std::vector<Variant> (*variants)(const Topology&, const Call&) = nullptr;
+  /// A price of its own kind.
   Prepared (*prepare)(const Topology&, const Call&) = nullptr;
   /// A reason of its own, or nullptr.
   std::optional<std::string> (*refuses)(const Topology&, const Call&) = nullptr;
+  /// Relative uncertainty of a price: about the 90th percentile of the errors in docs/accuracy.md.
+  double uncertainty = 0.15;
 };
 
 /// The row with this id, or InputError that names the ids there are.
 const BackendRow& backend(const std::string& id);
 
-/// Prepares a schedule as a price. Several variants: the cheapest at each size.
-struct Variant {
-  Schedule schedule;
-  Carrier carrier;
-};
+/// The price of a row for calls like this one.
+Prepared prepared(const BackendRow& row, const Topology& topology, const Call& call);
 Prepared priced_schedules(const Topology& topology, const std::vector<Variant>& variants);
 
 /// One kernel in a graph, or the interval at which a host launches it eagerly, whichever is longer.

@@ -84,6 +84,10 @@ std::optional<std::string> refusal(const std::string& id, const Topology& topolo
   return std::nullopt;
 }
 
+Prepared prepared(const BackendRow& row, const Topology& topology, const Call& call) {
+  return row.prepare ? row.prepare(topology, call) : priced_schedules(topology, row.variants(topology, call));
+}
+
 double with_launch(double captured_seconds, bool captured, double eager_interval_seconds) {
   return captured ? captured_seconds : std::max(captured_seconds, eager_interval_seconds);
 }
@@ -135,7 +139,21 @@ void require_served(const std::string& id, const Topology& topology, const Call&
 CommPrice price(const std::string& id, const Topology& topology, const Call& call) {
   require_served(id, topology, call);
   if (call.ranks == 1) return {0, "none", "one rank", Provenance::datasheet, false};
-  return finished(backend(id).prepare(topology, call)(call), call);
+  return finished(prepared(backend(id), topology, call)(call), call);
+}
+
+double least_allreduce_seconds(const Topology& topology, const Call& call) {
+  if (call.ranks < 2) return 0;
+  double slowest = std::numeric_limits<double>::infinity();
+  for (int rank = 0; rank < call.ranks; ++rank) {
+    double fastest = 0;
+    for (const Link& link : topology.links())
+      if (link.to == topology.gpus()[static_cast<std::size_t>(rank)])
+        fastest = std::max(fastest, link.bytes_per_second);
+    slowest = std::min(slowest, fastest);
+  }
+  const double moved = 2.0 * (call.ranks - 1) / call.ranks * static_cast<double>(call.bytes);
+  return moved / slowest + topology.spec().gpu.graph_node_us.value * us;
 }
 
 struct Pricer::State {
@@ -164,7 +182,7 @@ CommPrice Pricer::price(const std::string& id, const Call& call) {
   if (new_or_odd) require_served(id, state_->topology, call);
   if (call.ranks == 1) return {0, "none", "one rank", Provenance::datasheet, false};
   if (found == state_->prepared.end())
-    found = state_->prepared.emplace(std::move(key), backend(id).prepare(state_->topology, call)).first;
+    found = state_->prepared.emplace(std::move(key), prepared(backend(id), state_->topology, call)).first;
   return finished(found->second(call), call);
 }
 

@@ -43,7 +43,7 @@ void describe(Fields& f, EndpointSpec& e) {
   f.required("flag_us", e.flag_us, "fixed part of a one-way flag: store, visibility, poll of local memory");
   f.required("read_us", e.read_us, "fixed part of a dependent remote read");
   f.required("arrival_us", e.arrival_us, "lateness scale of a rank: waiting for the last of n costs this times H(n)");
-  f.optional("fence_us", e.fence_us, "wait until posted writes are acknowledged");
+  f.required("stage_us", e.stage_us, "between stages of a kernel that a barrier parts: block sync, fence, next start");
   f.required("graph_node_us", e.graph_node_us, "one kernel node of a replayed CUDA graph");
   f.required("eager_launch_us", e.eager_launch_us, "shortest interval between eager launches of a small kernel");
   f.optional("copy_operation_us", e.copy_operation_us, "one copy-engine operation");
@@ -59,7 +59,7 @@ void check(const EndpointSpec& e, Checker& c) {
   check_range(c, "flag_us", e.flag_us, time);
   check_range(c, "read_us", e.read_us, time);
   check_range(c, "arrival_us", e.arrival_us, time);
-  check_range(c, "fence_us", e.fence_us, time);
+  check_range(c, "stage_us", e.stage_us, time);
   check_range(c, "graph_node_us", e.graph_node_us, time);
   check_range(c, "eager_launch_us", e.eager_launch_us, time);
   check_range(c, "copy_operation_us", e.copy_operation_us, time);

@@ -6,20 +6,11 @@
 #include <string>
 #include <vector>
 
+#include "comm/fabric_kinds.h"
 #include "model/base/describe.h"
 #include "model/base/quantity.h"
 
 namespace specstep::comm {
-
-enum class NodeKind { gpu, pcie_switch, root_port, root_complex, socket, host_memory, nvswitch, nic };
-enum class LinkKind { pcie, nvlink, socket, memory, network };
-/// How one GPU reaches the memory of another: peer access, copies through system memory, or not at all.
-enum class PathClass { p2p, staged, none };
-enum class Operation { read, write };
-/// Flows that a slowdown holds together: those of one GPU, of one switch, or all that cross in one direction.
-enum class Pool { gpu, pcie_switch, direction };
-/// What the destinations of a slowdown's trigger are counted by.
-enum class Ends { root, gpu };
 
 struct NodeSpec {
   std::string id;
@@ -56,7 +47,7 @@ struct EndpointSpec {
   Quantity flag_us;             // fixed part of a one-way flag: store, visibility, poll
   Quantity read_us;             // fixed part of a dependent remote read
   Quantity arrival_us;          // lateness scale of one rank; see schedule_price.cpp
-  Quantity fence_us;            // waiting until posted writes are acknowledged
+  Quantity stage_us;            // between stages of a kernel that a barrier parts: block sync, fence, next addresses
   Quantity graph_node_us;       // one kernel node of a replayed CUDA graph
   Quantity eager_launch_us;     // shortest interval between two eager launches of a small kernel
   Quantity copy_operation_us;   // one copy-engine operation
@@ -90,8 +81,6 @@ struct SlowdownSpec {
   Quantity bandwidth_gb_s;
   std::string remedy;
 };
-
-enum class NcclLevel { loc, nvl, pix, pxb, phb, sys };
 
 /// What NCCL makes of this fabric: the channel graph of its search, by number of ranks.
 struct NcclGraph {
@@ -146,36 +135,3 @@ void check(const NcclSpec& n, Checker& c);
 void check(const FabricSpec& s, Checker& c);
 
 }  // namespace specstep::comm
-
-namespace specstep {
-template <>
-struct EnumNames<comm::NodeKind> {
-  static std::vector<std::string> names() {
-    return {"gpu", "pcie_switch", "root_port", "root_complex", "socket", "host_memory", "nvswitch", "nic"};
-  }
-};
-template <>
-struct EnumNames<comm::LinkKind> {
-  static std::vector<std::string> names() { return {"pcie", "nvlink", "socket", "memory", "network"}; }
-};
-template <>
-struct EnumNames<comm::PathClass> {
-  static std::vector<std::string> names() { return {"p2p", "staged", "none"}; }
-};
-template <>
-struct EnumNames<comm::Operation> {
-  static std::vector<std::string> names() { return {"read", "write"}; }
-};
-template <>
-struct EnumNames<comm::Pool> {
-  static std::vector<std::string> names() { return {"gpu", "pcie_switch", "direction"}; }
-};
-template <>
-struct EnumNames<comm::Ends> {
-  static std::vector<std::string> names() { return {"root", "gpu"}; }
-};
-template <>
-struct EnumNames<comm::NcclLevel> {
-  static std::vector<std::string> names() { return {"LOC", "NVL", "PIX", "PXB", "PHB", "SYS"}; }
-};
-}  // namespace specstep

@@ -79,26 +79,35 @@ std::vector<double> fair_rates(const std::vector<double>& capacity, const std::v
   return rates;
 }
 
-Completion finish_all(const std::vector<double>& capacity, std::vector<Flow> flows) {
+Completion finish_all(const std::vector<double>& capacity, const std::vector<Flow>& flows, std::vector<double>* ends) {
   Completion done;
-  std::erase_if(flows, [](const Flow& f) { return f.bytes <= 0 || f.uses.empty(); });
-  while (!flows.empty()) {
+  std::vector<Flow> open;
+  std::vector<std::size_t> index;  // of the open flows among all
+  if (ends) ends->assign(flows.size(), 0);
+  for (std::size_t i = 0; i < flows.size(); ++i) {
+    if (flows[i].bytes <= 0 || flows[i].uses.empty()) continue;
+    open.push_back(flows[i]);
+    index.push_back(i);
+  }
+  while (!open.empty()) {
     std::vector<int> limits;
-    const std::vector<double> rates = fair_rates(capacity, flows, &limits);
+    const std::vector<double> rates = fair_rates(capacity, open, &limits);
     double step = forever;
-    for (std::size_t i = 0; i < flows.size(); ++i) step = std::min(step, flows[i].bytes / rates[i]);
-    std::vector<Flow> rest;
-    for (std::size_t i = 0; i < flows.size(); ++i) {
-      const double over = flows[i].bytes - step * rates[i];
-      if (over <= together * flows[i].bytes) {
+    for (std::size_t i = 0; i < open.size(); ++i) step = std::min(step, open[i].bytes / rates[i]);
+    done.seconds += step;
+    std::size_t kept = 0;
+    for (std::size_t i = 0; i < open.size(); ++i) {
+      const double over = open[i].bytes - step * rates[i];
+      if (over <= together * open[i].bytes) {
         done.limit = limits[i];
+        if (ends) (*ends)[index[i]] = done.seconds;
         continue;
       }
-      rest.push_back(std::move(flows[i]));
-      rest.back().bytes = over;
+      open[i].bytes = over;
+      if (kept != i) open[kept] = std::move(open[i]);
+      index[kept++] = index[i];
     }
-    done.seconds += step;
-    flows = std::move(rest);
+    open.resize(kept);
   }
   return done;
 }

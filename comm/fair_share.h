@@ -27,7 +27,8 @@ struct Completion {
   int limit = -1;  // resource that held back the flow that ended last
 };
 
-/// Runs the flows to their ends: rates are shared anew each time one ends.
-Completion finish_all(const std::vector<double>& capacity, std::vector<Flow> flows);
+/// Runs the flows to their ends: rates are shared anew each time one ends. `ends`, where given, receives when each did.
+Completion finish_all(const std::vector<double>& capacity, const std::vector<Flow>& flows,
+                      std::vector<double>* ends = nullptr);
 
 }  // namespace specstep::comm

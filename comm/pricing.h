@@ -49,6 +49,10 @@ std::optional<std::string> refusal(const std::string& id, const Topology& topolo
 /// Throws InputError with the reason when refused. One rank costs nothing.
 CommPrice price(const std::string& id, const Topology& topology, const Call& call);
 
+/// No exact allreduce can be faster than this: 2 (n - 1) / n of the message through the fastest link of the slowest
+/// GPU, plus one kernel node. A measured time below it launched nothing or moved nothing.
+double least_allreduce_seconds(const Topology& topology, const Call& call);
+
 /// Prices many calls on one topology: prepares each (backend, kind, ranks, dtype) once. Not shared between threads.
 class Pricer {
  public:

@@ -132,6 +132,21 @@ TEST(Refusal, PairsWithoutPeerAccessLeaveNcclAndTheHost) {
   EXPECT_GT(us_of("nccl", t, 8, 14336), us_of("nccl", fabric("switch_4p4_microchip"), 8, 14336) + 15);
 }
 
+// 43,008 B on 8 ranks over 56.3 GB/s: 1.75 S / 56.3 = 1.34 us, plus a node of 0.52 us.
+TEST(Floor, NoExactBackendIsBelowIt) {
+  const Topology t = fabric("switch_4p4_microchip");
+  EXPECT_NEAR(least_allreduce_seconds(t, {.ranks = 8, .bytes = 43008}) * 1e6, 43008 * 1.75 / 56.3e3 + 0.52, 1e-6);
+  for (const std::string name : {"switch_4p4_microchip", "h200_nvswitch8", "asus_dual_turin_collapse"}) {
+    const Topology here = fabric(name);
+    for (const BackendRow& row : backends())
+      for (std::int64_t bytes : {1024, 43008, 1 << 22}) {
+        const Call call{.ranks = 8, .bytes = bytes};
+        if (row.id == "null" || row.id == "q8" || refusal(row.id, here, call)) continue;
+        EXPECT_GE(price(row.id, here, call).seconds, least_allreduce_seconds(here, call)) << name << " " << row.id;
+      }
+  }
+}
+
 // A range that what the interface promises must stay in: published and measured values in the test's own words.
 TEST(Anchors, NcclOnHealthyFabrics) {
   const double pcie = us_of("nccl", fabric("switch_4p4_microchip"), 8, 14336);

@@ -8,7 +8,8 @@
 // chain    the longest chain of flags and reads. ready(r) is when rank r may start its part of a phase:
 //            written data   ready(dst) = max over its sources of ready(src) + flag(src, dst)
 //            read data      ready(dst) = max(ready(src), ready(dst)) + read(dst, src)
-//            barrier        everyone = max of ready + the slowest flag
+//            barrier        everyone = max of ready + the slowest flag; after the first phase also what lies between
+//                           two stages of a kernel: its blocks meet and what they wrote must be visible
 //          flag and read are a fixed part of the GPU plus the latencies of the links of the route. A read passes the
 //          route twice, yet is measured to take no longer than a flag with its store and poll; both use the same links.
 // bytes    flows of a phase share directed links max-min fairly (fair_share.cpp). A read is limited besides by what its
@@ -144,7 +145,8 @@ double slowest_flag(const Topology& t, int ranks) {
 
 void advance(const Schedule& schedule, const Phase& phase, const Topology& t, std::vector<double>& ready) {
   if (phase.sync == Sync::barrier) {
-    const double all = *std::max_element(ready.begin(), ready.end()) + slowest_flag(t, schedule.ranks);
+    const double stage = &phase == &schedule.phases.front() ? 0 : t.spec().gpu.stage_us.value * 1e-6;
+    const double all = *std::max_element(ready.begin(), ready.end()) + stage + slowest_flag(t, schedule.ranks);
     std::fill(ready.begin(), ready.end(), all);
   }
   std::vector<double> next = ready;

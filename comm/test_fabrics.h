@@ -16,7 +16,7 @@ inline Topology fabric(const std::string& name) { return build_topology(fabric_f
 
 /// GPUs and NCCL of a test fabric: round numbers, so that expectations are arithmetic.
 inline const std::string test_ends = R"(
-gpu: {flag_us: 0.5, read_us: 0.6, arrival_us: 0, graph_node_us: 1, eager_launch_us: 4, blocks: 1000, threads: 1024,
+gpu: {flag_us: 0.5, read_us: 0.6, arrival_us: 0, stage_us: 2, graph_node_us: 1, eager_launch_us: 4, blocks: 1000, threads: 1024,
       read_tags: 0, read_request_bytes: 128, reduce_gb_s: 1000000}
 nccl: {compute_capability: 120, eager_us: 13, shm_hop_us: 2.6, shm_bus_gb_s: 28,
        graphs: [{ranks: 16, channels: 2, channel_gb_s: 24}]}

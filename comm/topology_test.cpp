@@ -123,7 +123,7 @@ TEST(InstalledFabrics, EveryNumberHasASource) {
     std::vector<Quantity> all{spec.gpu.flag_us,       spec.gpu.read_us,         spec.gpu.arrival_us,
                               spec.gpu.graph_node_us, spec.gpu.eager_launch_us, spec.gpu.reduce_gb_s,
                               spec.gpu.read_tags,     spec.gpu.blocks,          spec.gpu.copy_operation_us,
-                              spec.gpu.fence_us,      spec.gpu.threads,         spec.gpu.read_request_bytes,
+                              spec.gpu.stage_us,      spec.gpu.threads,         spec.gpu.read_request_bytes,
                               spec.nccl.eager_us,     spec.nccl.shm_hop_us,     spec.nccl.shm_bus_gb_s};
     for (const auto& [type, link] : spec.link_types) all.insert(all.end(), {link.bandwidth_gb_s, link.latency_us});
     for (const auto& graph : spec.nccl.graphs) all.push_back(graph.channel_gb_s);

@@ -1,8 +1,15 @@
-// hostbc: host broadcast with the LL wire. Needs no peer access.
+// hostbc: host broadcast, with marker values or the LL wire. Needs no peer access.
 #include "comm/backend.h"
 #include "comm/schedules/schedules.h"
 
 namespace specstep::comm {
+namespace {
+
+std::vector<Variant> variants(const Topology&, const Call& call) {
+  return {{host_broadcast(call.ranks), {.wire = Wire::sentinel}}, {host_broadcast(call.ranks), {.wire = Wire::ll}}};
+}
+
+}  // namespace
 
 BackendRow hostbc_row() {
   return {"hostbc",
@@ -10,10 +17,7 @@ BackendRow hostbc_row() {
           {Collective::all_reduce},
           {.host_memory = true, .packs = true},
           16,
-          [](const Topology& t, const Call& call) {
-            return priced_schedules(t, {{host_broadcast(call.ranks), {.wire = Wire::sentinel}},
-                                        {host_broadcast(call.ranks), {.wire = Wire::ll}}});
-          }};
+          variants};
 }
 
 }  // namespace specstep::comm

@@ -15,6 +15,7 @@ BackendRow null_row() {
           every_kind,
           {},
           1 << 20,
+          nullptr,
           [](const Topology&, const Call&) -> Prepared {
             return [](const Call&) { return CommPrice{0, "none", "nothing", Provenance::datasheet, false}; };
           }};
@@ -27,6 +28,7 @@ BackendRow delay_row() {
           every_kind,
           {},
           1 << 20,
+          nullptr,
           [](const Topology& t, const Call& call) -> Prepared {
             return [nccl = nccl_row().prepare(t, call)](const Call& now) {
               CommPrice price = nccl(now);
@@ -34,7 +36,8 @@ BackendRow delay_row() {
               return price;
             };
           },
-          nccl_row().refuses};
+          nccl_row().refuses,
+          0.25};
 }
 
 }  // namespace specstep::comm

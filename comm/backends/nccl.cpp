@@ -52,6 +52,12 @@ Prepared prepare(const Topology& t, const Call& call) {
   return [node, eager_us](const Call& now) { return collective_price(node, now, eager_us); };
 }
 
+/// For counting bytes: a ring in LL, or the pairwise exchange.
+std::vector<Variant> variants(const Topology&, const Call& call) {
+  if (call.kind == Collective::all_to_all) return {{direct(call.kind, call.ranks, Operation::write), {}}};
+  return {{ring(call.kind, in_rank_order(call.ranks)), {.wire = Wire::ll}}};
+}
+
 std::optional<std::string> refuses(const Topology& t, const Call& call) { return nccl_lacks_graph(t, call.ranks); }
 
 }  // namespace
@@ -62,8 +68,10 @@ BackendRow nccl_row() {
           {Collective::all_reduce, Collective::all_gather, Collective::reduce_scatter, Collective::all_to_all},
           {},
           64,
+          variants,
           prepare,
-          refuses};
+          refuses,
+          0.25};
 }
 
 }  // namespace specstep::comm

@@ -3,6 +3,13 @@
 #include "comm/schedules/schedules.h"
 
 namespace specstep::comm {
+namespace {
+
+std::vector<Variant> variants(const Topology&, const Call& call) {
+  return {{one_shot(call.ranks, Operation::write), {.wire = Wire::ll}}};
+}
+
+}  // namespace
 
 BackendRow nccl_dev_row() {
   return {"nccl_dev",
@@ -10,9 +17,7 @@ BackendRow nccl_dev_row() {
           {Collective::all_reduce},
           {.p2p = true, .packs = true},
           8,
-          [](const Topology& t, const Call& call) {
-            return priced_schedules(t, {{one_shot(call.ranks, Operation::write), {.wire = Wire::ll}}});
-          }};
+          variants};
 }
 
 }  // namespace specstep::comm

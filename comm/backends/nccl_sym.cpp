@@ -56,10 +56,23 @@ Prepared prepare(const Topology& t, const Call& call) {
   };
 }
 
+/// For counting bytes: the kernel for small messages.
+std::vector<Variant> variants(const Topology&, const Call& call) {
+  return {{one_shot(call.ranks, Operation::write), {.wire = Wire::ll}}};
+}
+
 }  // namespace
 
 BackendRow nccl_sym_row() {
-  return {"nccl_sym", "NCCL on symmetric windows", {Collective::all_reduce}, {.p2p = true, .packs = true}, 64, prepare};
+  return {"nccl_sym",
+          "NCCL on symmetric windows",
+          {Collective::all_reduce},
+          {.p2p = true, .packs = true},
+          64,
+          variants,
+          prepare,
+          nullptr,
+          0.25};
 }
 
 }  // namespace specstep::comm

@@ -3,6 +3,11 @@
 #include "comm/schedules/schedules.h"
 
 namespace specstep::comm {
+namespace {
+
+std::vector<Variant> variants(const Topology&, const Call& call) { return {{multicast(call.ranks), {}}}; }
+
+}  // namespace
 
 BackendRow nvls_row() {
   return {"nvls",
@@ -10,9 +15,7 @@ BackendRow nvls_row() {
           {Collective::all_reduce},
           {.multicast = true, .packs = true},
           16,
-          [](const Topology& t, const Call& call) {
-            return priced_schedules(t, {{multicast(call.ranks), {}}});
-          }};
+          variants};
 }
 
 }  // namespace specstep::comm

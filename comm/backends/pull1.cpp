@@ -3,6 +3,13 @@
 #include "comm/schedules/schedules.h"
 
 namespace specstep::comm {
+namespace {
+
+std::vector<Variant> variants(const Topology&, const Call& call) {
+  return {{one_shot(call.ranks, Operation::read), {}}};
+}
+
+}  // namespace
 
 BackendRow pull1_row() {
   return {"pull1",
@@ -10,9 +17,7 @@ BackendRow pull1_row() {
           {Collective::all_reduce},
           {.p2p = true, .packs = true},
           16,
-          [](const Topology& t, const Call& call) {
-            return priced_schedules(t, {{one_shot(call.ranks, Operation::read), {}}});
-          }};
+          variants};
 }
 
 }  // namespace specstep::comm

@@ -3,6 +3,13 @@
 #include "comm/schedules/schedules.h"
 
 namespace specstep::comm {
+namespace {
+
+std::vector<Variant> variants(const Topology&, const Call& call) {
+  return {{one_shot(call.ranks, Operation::write), {.wire = Wire::sentinel}}};
+}
+
+}  // namespace
 
 BackendRow push1_row() {
   return {"push1",
@@ -10,9 +17,7 @@ BackendRow push1_row() {
           {Collective::all_reduce},
           {.p2p = true, .packs = true},
           16,
-          [](const Topology& t, const Call& call) {
-            return priced_schedules(t, {{one_shot(call.ranks, Operation::write), {.wire = Wire::sentinel}}});
-          }};
+          variants};
 }
 
 }  // namespace specstep::comm

@@ -3,6 +3,18 @@
 #include "comm/schedules/schedules.h"
 
 namespace specstep::comm {
+namespace {
+
+std::vector<Variant> variants(const Topology&, const Call& call) {
+  return {{two_stage(call.ranks, Operation::read), {.wire = Wire::fp8, .value_bytes = bytes_of(call.dtype)}}};
+}
+
+std::optional<std::string> refuses(const Topology&, const Call& call) {
+  if (bytes_of(call.dtype) >= 2) return std::nullopt;
+  return "values of " + name_of(call.dtype) + " do not get smaller as fp8";
+}
+
+}  // namespace
 
 BackendRow q8_row() {
   return {"q8",
@@ -10,14 +22,9 @@ BackendRow q8_row() {
           {Collective::all_reduce},
           {.p2p = true, .packs = true},
           16,
-          [](const Topology& t, const Call& call) {
-            return priced_schedules(t, {{two_stage(call.ranks, Operation::read),
-                                         {.wire = Wire::fp8, .value_bytes = bytes_of(call.dtype)}}});
-          },
-          [](const Topology&, const Call& call) -> std::optional<std::string> {
-            if (bytes_of(call.dtype) >= 2) return std::nullopt;
-            return "values of " + name_of(call.dtype) + " do not get smaller as fp8";
-          }};
+          variants,
+          nullptr,
+          refuses};
 }
 
 }  // namespace specstep::comm

@@ -2,6 +2,8 @@
 // position i to position i + 1, which adds it; after p - 1 steps position i holds the sum of part i + 1. The
 // all-gather sends finished parts around the same way. Each rank moves 2 (p - 1) / p of the vector.
 // For reduce_scatter and all_gather alone the parts are named so that rank r owns part r.
+#include <numeric>
+
 #include "comm/schedules/schedules.h"
 
 namespace specstep::comm {
@@ -27,6 +29,12 @@ Phase step(const Circle& circle, int shift, Effect effect, const std::string& na
 
 }  // namespace
 
+std::vector<int> in_rank_order(int ranks) {
+  std::vector<int> order(static_cast<std::size_t>(ranks));
+  std::iota(order.begin(), order.end(), 0);
+  return order;
+}
+
 Schedule ring(Collective kind, const std::vector<int>& order) {
   const Circle circle{order};
   const int p = circle.size();
@@ -35,7 +43,6 @@ Schedule ring(Collective kind, const std::vector<int>& order) {
     for (int s = 1; s < p; ++s) schedule.phases.push_back(step(circle, -s, Effect::combine, "reduce-scatter"));
   if (kind != Collective::reduce_scatter)
     for (int s = 0; s + 1 < p; ++s) schedule.phases.push_back(step(circle, -s, Effect::copy, "all-gather"));
-  if (!schedule.phases.empty()) schedule.phases.front().sync = Sync::data;
   return schedule;
 }
 

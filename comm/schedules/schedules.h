@@ -8,6 +8,9 @@
 
 namespace specstep::comm {
 
+/// 0, 1, ..., ranks - 1.
+std::vector<int> in_rank_order(int ranks);
+
 /// Ring: ranks pass parts to the next one, in `order` of ranks. all_reduce, reduce_scatter, all_gather.
 Schedule ring(Collective kind, const std::vector<int>& order);
 /// Chain: sums down a line of ranks, then hands the result back up.

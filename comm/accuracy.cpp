@@ -1,0 +1,125 @@
+// Pricing a table of measurements, and the report of it.
+#include "comm/accuracy.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+
+#include "comm/pricing.h"
+#include "comm/table/csv.h"
+
+namespace specstep::comm {
+namespace {
+
+template <class E>
+E choice(const CsvTable& table, const CsvRow& row, const std::string& column) {
+  const auto names = EnumNames<E>::names();
+  const std::string& text = row.cells[table.column(column)];
+  const auto found = std::find(names.begin(), names.end(), text);
+  if (found == names.end()) throw InputError({table.place(row), column, "'" + text + "'", one_of(names)});
+  return static_cast<E>(found - names.begin());
+}
+
+AccuracyRow read_row(const CsvTable& table, const CsvRow& row) {
+  const auto text = [&](const char* name) { return row.cells[table.column(name)]; };
+  AccuracyRow r{text("id"), text("group"), text("fabric"), text("backend"), text("mode"), text("source")};
+  r.ranks = static_cast<int>(table.whole(row, table.column("ranks")));
+  r.bytes = table.whole(row, table.column("bytes"));
+  r.measured = table.number(row, table.column("us")) * 1e-6;
+  r.scored = choice<Scored>(table, row, "scored");
+  r.kind = choice<Collective>(table, row, "collective");
+  if (r.mode != "graph" && r.mode != "eager")
+    throw InputError({table.place(row), "mode", "'" + r.mode + "'", "graph or eager"});
+  return r;
+}
+
+double quantile(std::vector<double> sorted, double q) {
+  const double place = q * static_cast<double>(sorted.size() - 1);
+  const auto low = static_cast<std::size_t>(place);
+  const std::size_t high = std::min(low + 1, sorted.size() - 1);
+  return sorted[low] + (place - static_cast<double>(low)) * (sorted[high] - sorted[low]);
+}
+
+std::string percent(double fraction) { return fmt::format("{:.1f} %", 100 * fraction); }
+
+std::string stats_table(const std::vector<ErrorStats>& groups) {
+  std::string text = "| group | rows | median | p90 | largest | bias |\n|---|---|---|---|---|---|\n";
+  for (const ErrorStats& g : groups)
+    text += fmt::format("| {} | {} | {} | {} | {} | {:+.1f} % |\n", g.name, g.count, percent(g.median), percent(g.p90),
+                        percent(g.largest), 100 * g.bias);
+  return text;
+}
+
+}  // namespace
+
+std::vector<AccuracyRow> predict_table(const std::string& path, const ConfigLibrary& library) {
+  const CsvTable table = CsvTable::load(path);
+  std::map<std::string, Pricer> pricers;
+  std::vector<AccuracyRow> rows;
+  for (const CsvRow& row : table.rows()) {
+    AccuracyRow r = read_row(table, row);
+    auto found = pricers.find(r.fabric);
+    if (found == pricers.end()) {
+      const auto file = library.find(r.fabric, "fabrics", path, table.place(row), "fabric");
+      found = pricers.emplace(r.fabric, Pricer(build_topology(load_config<FabricSpec>(file)))).first;
+    }
+    const CommPrice price = found->second.price(
+        r.backend, {.kind = r.kind, .ranks = r.ranks, .bytes = r.bytes, .captured = r.mode == "graph"});
+    r.predicted = price.seconds;
+    r.algorithm = price.algorithm;
+    rows.push_back(std::move(r));
+  }
+  return rows;
+}
+
+ErrorStats errors_of(const std::string& name, const std::vector<const AccuracyRow*>& rows) {
+  ErrorStats stats{name, static_cast<int>(rows.size())};
+  std::vector<double> sizes;
+  for (const AccuracyRow* row : rows) {
+    sizes.push_back(std::abs(row->error()));
+    stats.bias += row->error() / static_cast<double>(rows.size());
+  }
+  if (sizes.empty()) return stats;
+  std::sort(sizes.begin(), sizes.end());
+  stats.median = quantile(sizes, 0.5);
+  stats.p90 = quantile(sizes, 0.9);
+  stats.largest = sizes.back();
+  return stats;
+}
+
+std::vector<ErrorStats> group_errors(const std::vector<AccuracyRow>& rows, bool scored_only) {
+  std::vector<std::string> order;
+  std::map<std::string, std::vector<const AccuracyRow*>> groups;
+  for (const AccuracyRow& row : rows) {
+    if (scored_only && row.scored != Scored::yes) continue;
+    if (!groups.contains(row.group)) order.push_back(row.group);
+    groups[row.group].push_back(&row);
+  }
+  std::vector<ErrorStats> stats;
+  for (const std::string& name : order) stats.push_back(errors_of(name, groups[name]));
+  return stats;
+}
+
+std::string accuracy_report(const std::vector<AccuracyRow>& rows) {
+  std::vector<AccuracyRow> listed;
+  std::copy_if(rows.begin(), rows.end(), std::back_inserter(listed),
+               [](const AccuracyRow& r) { return r.scored != Scored::yes; });
+  std::string text = "## Scored\n\n" + stats_table(group_errors(rows, true)) + "\n## Listed, not scored\n\n" +
+                     stats_table(group_errors(listed, false)) + "\n## Row by row\n";
+  std::string group;
+  for (const AccuracyRow& r : rows) {
+    if (r.group != group) {
+      group = r.group;
+      text += fmt::format("\n### {}\n\nfabric {}, backend {}, {} on {} ranks, {}\n\n", group, r.fabric, r.backend,
+                          name_of(r.kind), r.ranks, r.mode);
+      text += "| bytes | measured us | predicted us | error | scored | algorithm |\n|---|---|---|---|---|---|\n";
+    }
+    text += fmt::format("| {} | {:.2f} | {:.2f} | {:+.1f} % | {} | {} |\n", r.bytes, r.measured * 1e6,
+                        r.predicted * 1e6, 100 * r.error(), name_of(r.scored), r.algorithm);
+  }
+  return text;
+}
+
+}  // namespace specstep::comm

@@ -1,0 +1,38 @@
+// Words around the accuracy tables, so that one command prints the whole page.
+#include "comm/accuracy_page.h"
+
+#include "comm/accuracy.h"
+
+namespace specstep::comm {
+
+std::string accuracy_page(const std::string& table, const std::string& configs) {
+  static constexpr const char* words = R"(# How well allreduce prices agree with measurements
+
+Printed by `comm_accuracy traces/comm/allreduce_field.csv configs`, a program of the test build; a test fails when this page
+is out of date. Errors are predicted / measured - 1.
+
+What was fitted, and to what (each such number says so in its fabric file):
+
+- arrival of ranks and NVLink latency: two rows of 512 B on 2 H100, and for RTX PRO 6000 two rows of 512 B on 2 GPUs. All
+  rows of 4, 8 and 16 GPUs, all larger sizes and all H200 rows are predictions.
+- time between stages of a kernel: one row, 512 KiB two-stage on 8 H100.
+- bandwidth of the collapse on the ASUS host: the median over its one-stage figures from 8 KiB up. Its scored rows are
+  therefore not independent; the other hosts do not use it.
+- NCCL: nothing is fitted; the constants are NCCL's own. Hops through shared host memory use two constants fitted on 2
+  H200 with peer access off; "NCCL, dual Turin, as it comes" is a prediction with them.
+
+What is left unexplained:
+
+- NCCL on the aiconfigurator server with 8 GPUs is 20 % slower than NCCL's own model from the smallest size on, and
+  with 2 GPUs 23 % faster: its constants for a PCIe step are too low and its base is too high.
+- The steps of the measured NCCL curves at 256 and 512 KiB on PCIe (protocol changes) come at other sizes than in the model.
+- Eager rows measure how fast a host launches: p2pmark drives all GPUs from one thread. The model has one launch interval.
+- NCCL on the collapse host was only timed eagerly.
+- One-shot with forced P2P on four directly attached GPUs (16 us) is faster than the several-peer rate that another such host
+  was measured at allows (20.6 GB/s per GPU, used in dual_root_direct).
+
+)";
+  return words + accuracy_report(predict_table(table, ConfigLibrary(configs)));
+}
+
+}  // namespace specstep::comm

@@ -1,0 +1,231 @@
+// Imports from what users pasted: counts, classes, the fabrics built from them, and what is refused.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "comm/import/imported.h"
+#include "comm/import/nccl_tests.h"
+#include "comm/pricing.h"
+#include "comm/test_fabrics.h"
+
+namespace specstep::comm {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::Pair;
+
+std::string data(const std::string& name) {
+  return yaml::read_text(std::string(SPECSTEP_SOURCE_DIR) + "/comm/import/testdata/" + name);
+}
+
+SmiMatrix smi(const std::string& name) { return parse_smi_topo(data(name), name); }
+
+Imported imported(const std::string& name, const std::string& like = "switch_4p4_microchip") {
+  return fabric_from_smi(smi(name), fabric_file(like));
+}
+
+struct Real {
+  std::string file;
+  std::size_t gpus;
+  bool full_nvlink;
+};
+
+TEST(SmiTopo, RealMatrices) {
+  for (const Real& r :
+       {Real{"t1_5gpu_mixed.txt", 5, false}, Real{"t2_pxb_pix.txt", 4, false}, Real{"t3_v100_mlx.txt", 4, true},
+        Real{"t4_v100_cube.txt", 8, false}, Real{"t5_h100_numa3157.txt", 4, true},
+        Real{"t6_h100_9nic_doubletab.txt", 8, true}, Real{"asus_topo.txt", 8, false}}) {
+    SCOPED_TRACE(r.file);
+    const SmiMatrix m = smi(r.file);
+    EXPECT_EQ(m.gpus.size(), r.gpus);
+    EXPECT_EQ(m.full_nvlink(), r.full_nvlink);
+  }
+}
+
+TEST(SmiTopo, Classes) {
+  EXPECT_THAT(smi("asus_topo.txt").pair_counts(), ElementsAre(Pair("NODE", 8), Pair("PIX", 4), Pair("SYS", 16)));
+  EXPECT_THAT(smi("t2_pxb_pix.txt").pair_counts(), ElementsAre(Pair("PIX", 1), Pair("PXB", 1), Pair("SYS", 4)));
+  EXPECT_THAT(smi("t6_h100_9nic_doubletab.txt").pair_counts(), ElementsAre(Pair("NV18", 28)));
+  const SmiMatrix cube = smi("t4_v100_cube.txt");
+  for (std::size_t g = 0; g < 8; ++g) EXPECT_EQ(cube.nvlinks_of(g), 6);
+  const SmiMatrix mixed = smi("t1_5gpu_mixed.txt");
+  EXPECT_EQ(mixed.slowest(), PairClass::sys);
+  EXPECT_EQ(mixed.ring_crossings(), 2);
+  EXPECT_EQ(smi("t3_v100_mlx.txt").ring_crossings(), 0);
+}
+
+TEST(SmiTopo, NumaColumns) {
+  using testing::Optional;
+  EXPECT_THAT(smi("t5_h100_numa3157.txt").numa, ElementsAre(Optional(3), Optional(1), Optional(7), Optional(5)));
+  EXPECT_THAT(smi("t1_5gpu_mixed.txt").numa[0], Optional(1));
+  EXPECT_THAT(smi("asus_topo.txt").numa[7], Optional(1));
+  for (const auto& numa : smi("t4_v100_cube.txt").numa) EXPECT_EQ(numa, std::nullopt);  // no such column
+}
+
+std::string refused(const std::string& text) {
+  return refusal_of([&] { parse_smi_topo(text, "t.txt"); });
+}
+
+TEST(SmiTopo, WrongInputIsRefusedWithTheLine) {
+  EXPECT_THAT(refused(""), HasSubstr("t.txt:1:1: no GPU columns"));
+  EXPECT_THAT(refused("hello\n"), HasSubstr("no GPU columns"));
+  EXPECT_THAT(refused("\tGPU0\tGPU1\nGPU0\t X \tPIX\n"), HasSubstr("t.txt:2:1: the row of GPU1 is missing; 2 rows"));
+  EXPECT_THAT(refused("\tGPU0\tGPU1\nGPU0\t X \tPIX\nGPU1\tSYS\t X \n"),
+              HasSubstr("t.txt:3:1: GPU1 to GPU0 is SYS, the other way PIX; a symmetric matrix"));
+  EXPECT_THAT(refused("\tGPU0\tGPU1\nGPU0\tX\tOK\nGPU1\tOK\tX\n"), HasSubstr("t.txt:2:1: 'OK' is a P2P status"));
+  EXPECT_THAT(refused("\tGPU0\tGPU1\nGPU0\tX\tQQ\nGPU1\tQQ\tX\n"), HasSubstr("'QQ' is not a class of links"));
+  EXPECT_THAT(refused("\tGPU0\tGPU1\nGPU0\tX\nGPU1\tPIX\tX\n"), HasSubstr("t.txt:2:1: no cell for GPU1"));
+  EXPECT_THAT(refused("\tGPU0\tGPU1\nGPU1\tPIX\tX\n"), HasSubstr("row of GPU1; the row of GPU0"));
+  EXPECT_THAT(refused("\tGPU0\tGPU1\nGPU0\tPIX\tX\nGPU1\tX\tPIX\n"), HasSubstr("no X for GPU0 itself"));
+}
+
+TEST(SmiTopo, SpacesInsteadOfTabs) {
+  const SmiMatrix m =
+      parse_smi_topo("      GPU0  GPU1  CPU Affinity\nGPU0   X    PHB   0-7\nGPU1  PHB    X    0-7\n", "t");
+  EXPECT_THAT(m.pair_counts(), ElementsAre(Pair("PHB", 1)));
+}
+
+// The fabric that is built has the same classes again, and can be written, read and priced.
+TEST(FabricFromSmi, KeepsTheClasses) {
+  for (const char* file : {"t1_5gpu_mixed.txt", "t2_pxb_pix.txt", "asus_topo.txt"}) {
+    SCOPED_TRACE(file);
+    const SmiMatrix m = smi(file);
+    const Imported made = imported(file);
+    const Topology t = build_topology(read_config<FabricSpec>(yaml::parse(imported_yaml(made), "made.yaml")));
+    ASSERT_EQ(gpu_count(t), static_cast<int>(m.gpus.size()));
+    for (int a = 0; a < gpu_count(t); ++a)
+      for (int b = 0; b < a; ++b) {
+        const PairClass kind = m.cells[static_cast<std::size_t>(a)][static_cast<std::size_t>(b)].kind;
+        const NcclLevel expected = kind == PairClass::pix   ? NcclLevel::pix
+                                   : kind == PairClass::pxb ? NcclLevel::pxb
+                                   : kind == PairClass::sys ? NcclLevel::sys
+                                                            : NcclLevel::phb;
+        EXPECT_EQ(t.distance(a, b), expected) << a << " " << b;
+      }
+    EXPECT_GT(price("nccl", t, {.ranks = gpu_count(t), .bytes = 14336}).seconds, 0);
+  }
+}
+
+TEST(FabricFromSmi, NvlinkDirectAndThroughASwitch) {
+  const Topology direct = build_topology(imported("t5_h100_numa3157.txt", "h200_nvswitch8").spec);
+  EXPECT_TRUE(direct.full_nvlink(4));
+  EXPECT_EQ(direct.nvswitch(), -1);
+  const Imported switched = imported("t6_h100_9nic_doubletab.txt", "h200_nvswitch8");
+  const Topology t = build_topology(switched.spec);
+  EXPECT_TRUE(t.full_nvlink(8));
+  EXPECT_GE(t.nvswitch(), 0);
+  EXPECT_NEAR(price("pull1", t, {.ranks = 8, .bytes = 14336}).seconds,
+              price("pull1", fabric("h200_nvswitch8"), {.ranks = 8, .bytes = 14336}).seconds, 1e-8);
+  EXPECT_THAT(switched.notes, testing::Contains(HasSubstr("9 network devices")));
+  const Topology cube = build_topology(imported("t4_v100_cube.txt").spec);
+  EXPECT_FALSE(cube.full_nvlink(8));
+  EXPECT_TRUE(cube.nvlink(0, 4));
+  EXPECT_FALSE(cube.nvlink(0, 5));
+}
+
+TEST(NcclXml, UnclosedElementNamesItsLine) {
+  const std::string message = refusal_of([] { parse_xml(data("graph_fragment.xml"), "g.xml"); });
+  EXPECT_THAT(message, HasSubstr("g.xml:1:1: unclosed element 'graph' at line 1"));
+}
+
+TEST(NcclXml, GraphAttributes) {
+  const NcclGraphElement g = graph_element(parse_xml(data("graph_fragment.xml") + "</graph>", "g.xml"), "g.xml");
+  EXPECT_EQ(g.pattern, 4);
+  EXPECT_EQ(g.channels, 2);
+  EXPECT_EQ(g.speed_intra, 24);
+  EXPECT_EQ(g.speed_inter, 24);
+  EXPECT_EQ(g.type_intra, "PHB");
+  EXPECT_EQ(g.type_inter, "PIX");
+}
+
+TEST(NcclXml, WrongXmlIsRefused) {
+  const auto refused_xml = [](const std::string& text) { return refusal_of([&] { parse_xml(text, "x.xml"); }); };
+  EXPECT_THAT(refused_xml(""), HasSubstr("no element"));
+  EXPECT_THAT(refused_xml("<a>\n<b></a>"), HasSubstr("x.xml:2:1: '</a>' closes 'b' of line 2"));
+  EXPECT_THAT(refused_xml("<a b=c/>"), HasSubstr("no value in quotes"));
+  EXPECT_THAT(refused_xml("<a/><b/>"), HasSubstr("text after the last element"));
+  EXPECT_THAT(refused_xml("<a b=\"1"), HasSubstr("ends inside a tag"));
+  EXPECT_THAT(refused_xml("<a>text</a>"), HasSubstr("text inside"));
+  std::string deep;
+  for (int i = 0; i < 100; ++i) deep += "<a>";
+  EXPECT_THAT(refused_xml(deep), HasSubstr("too deep"));
+}
+
+TEST(NcclXml, DumpOfTheMeasuredHost) {
+  const Imported made = fabric_from_nccl_xml(parse_xml(data("h200_topo.xml"), "h"), "h", fabric_file("h200_nvswitch8"));
+  const Topology t = build_topology(made.spec);
+  EXPECT_EQ(gpu_count(t), 2);
+  EXPECT_TRUE(t.full_nvlink(2));
+  EXPECT_THAT(made.notes, testing::Contains(HasSubstr("virtual machine")));
+  EXPECT_THAT(made.notes, testing::Contains(HasSubstr("no link width")));
+  EXPECT_THAT(refusal_of([] {
+                fabric_from_nccl_xml(parse_xml("<system><cpu/></system>", "s.xml"), "s.xml",
+                                     fabric_file("h200_nvswitch8"));
+              }),
+              HasSubstr("s.xml:1:1: no <gpu>"));
+}
+
+TEST(P2pMatrixFile, DiagonalIsNoLinkAndTheSlowGpuIsNamed) {
+  const P2pMatrix m = parse_p2p_matrix(data("p2p_matrix.txt"), "m.txt");
+  ASSERT_EQ(m.size(), 6);
+  EXPECT_DOUBLE_EQ(m.best_of(3), 50.97);
+  EXPECT_DOUBLE_EQ(m.best_of(0), 56.57);
+  const Imported made = fabric_from_p2p(m, fabric_file("switch_4p4_microchip"));
+  EXPECT_THAT(made.notes[0], HasSubstr("gpu3 is slow in all its pairs: 50.97"));
+  EXPECT_EQ(std::count_if(made.notes.begin(), made.notes.end(),
+                          [](const std::string& n) { return n.find("is slow") != std::string::npos; }),
+            1);
+  const Topology t = build_topology(made.spec);
+  const Route& pair = t.route(t.gpus()[0], t.gpus()[3]);
+  EXPECT_DOUBLE_EQ(t.links()[static_cast<std::size_t>(pair.links[1])].bytes_per_second, 50.97e9);
+}
+
+TEST(P2pMatrixFile, WrongMatricesAreRefused) {
+  const auto refused_matrix = [](const std::string& text) { return refusal_of([&] { parse_p2p_matrix(text, "m"); }); };
+  EXPECT_THAT(refused_matrix("x\n"), HasSubstr("m:1:1: no line that begins with D\\D"));
+  EXPECT_THAT(refused_matrix("D\\D 0 1\n0 900 50\n"), HasSubstr("m:2:1: row 1 is missing"));
+  EXPECT_THAT(refused_matrix("D\\D 0 1\n0 900 50\n1 50\n"), HasSubstr("m:3:1: 1 cells; 2"));
+  EXPECT_THAT(refused_matrix("D\\D 0 1\n0 900 50\n1 20 900\n"), HasSubstr("m:3:1: 1 to 0 is 20, the other way 50"));
+  EXPECT_THAT(refused_matrix("D\\D 0 1\n0 1 1\n1 1 1\n"), HasSubstr("zeros and ones"));
+  EXPECT_THAT(refused_matrix("D\\D 0 1\n0 900 -5\n1 5 900\n"), HasSubstr("'-5' is not a bandwidth"));
+  EXPECT_THAT(refused_matrix("D\\D 0 1\n0 900 OK\n1 OK 900\n"), HasSubstr("'OK' is not a bandwidth"));
+}
+
+NcclTestTable tests(const std::string& name) { return parse_nccl_tests(data(name), name); }
+
+TEST(NcclTests, CleanTable) {
+  const NcclTestTable t = tests("nccl_clean.txt");
+  EXPECT_EQ(t.rows.size(), 10U);
+  EXPECT_DOUBLE_EQ(t.rows[0].out_of_place.seconds, 17.08e-6);
+  EXPECT_DOUBLE_EQ(t.rows[9].in_place.seconds, 22.61e-6);
+  EXPECT_EQ(t.ranks, std::nullopt);  // 0.18 and 0.31 GB/s do not tell
+  EXPECT_EQ(t.curve().points.size(), 10U);
+}
+
+TEST(NcclTests, RanksFollowFromTheRatio) { EXPECT_EQ(tests("nccl_ratio175.txt").ranks, 8); }
+
+TEST(NcclTests, LogLinesBetweenRowsAreIgnored) {
+  const NcclTestTable t = tests("nccl_mixed.txt");
+  ASSERT_EQ(t.rows.size(), 4U);
+  EXPECT_EQ(t.rows[0].bytes, 128);
+  EXPECT_DOUBLE_EQ(t.rows[0].out_of_place.seconds, 61.58e-6);
+}
+
+TEST(NcclTests, OldColumnsAndDisagreement) {
+  const NcclTestTable t = tests("nccl_old.txt");
+  ASSERT_EQ(t.rows.size(), 5U);
+  EXPECT_TRUE(t.rows[4].disagree);
+  EXPECT_TRUE(t.rows[3].disagree);
+  EXPECT_FALSE(t.rows[0].disagree);
+  EXPECT_DOUBLE_EQ(t.rows[4].out_of_place.seconds, 427.0e-6);
+}
+
+TEST(NcclTests, OtherCollectivesAndFailedRunsAreRefused) {
+  EXPECT_THAT(refusal_of([] { tests("nccl_alltoall1.txt"); }), HasSubstr("bandwidth is 0.00: not an allreduce"));
+  EXPECT_THAT(refusal_of([] { tests("nccl_allgather.txt"); }), HasSubstr("bandwidth is 0.87: not an allreduce"));
+  EXPECT_THAT(refusal_of([] { tests("nccl_failed.txt"); }), HasSubstr("the sums were wrong"));
+  EXPECT_THAT(refusal_of([] { parse_nccl_tests("nothing\n", "n"); }), HasSubstr("no rows"));
+}
+
+}  // namespace
+}  // namespace specstep::comm

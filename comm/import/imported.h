@@ -1,0 +1,27 @@
+// From what tools print to a fabric file: the layout from the tool, everything else from a fabric that is like it.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "comm/import/nccl_xml.h"
+#include "comm/import/p2p_matrix.h"
+#include "comm/import/smi_topo.h"
+
+namespace specstep::comm {
+
+/// A fabric and what was inferred, assumed, or could not be known.
+struct Imported {
+  FabricSpec spec;
+  std::vector<std::string> notes;
+};
+
+/// `like`: an installed fabric of similar GPUs; its link types, GPU ends and NCCL part are taken over.
+Imported fabric_from_smi(const SmiMatrix& matrix, const FabricSpec& like);
+Imported fabric_from_nccl_xml(const XmlElement& system, const std::string& file, const FabricSpec& like);
+Imported fabric_from_p2p(const P2pMatrix& matrix, const FabricSpec& like);
+
+/// The YAML of an imported fabric, notes as comments on top.
+std::string imported_yaml(const Imported& imported);
+
+}  // namespace specstep::comm

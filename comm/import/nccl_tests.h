@@ -1,0 +1,41 @@
+// The tables that nccl-tests prints.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "comm/table/measured.h"
+
+namespace specstep::comm {
+
+struct NcclTestTime {
+  double seconds = 0;
+  double algorithm_gb_s = 0;
+  double bus_gb_s = 0;
+};
+
+struct NcclTestRow {
+  int line = 0;
+  std::int64_t bytes = 0;
+  NcclTestTime out_of_place;
+  NcclTestTime in_place;
+  bool disagree = false;  // the two differ by more than a half
+};
+
+struct NcclTestTable {
+  std::string file;
+  std::vector<NcclTestRow> rows;
+  std::optional<int> ranks;  // from bus / algorithm bandwidth = 2 (n - 1) / n, where the figures are large enough
+  std::vector<std::string> notes;
+  /// Out-of-place times as a curve.
+  MeasuredCurve curve() const;
+};
+
+/// An allreduce table; log lines between its rows are skipped. Throws InputError with line and reason: no rows, another
+/// collective (by the ratio of its bandwidths or the missing operation), a failed validation.
+NcclTestTable parse_nccl_tests(std::string_view text, const std::string& file);
+
+}  // namespace specstep::comm

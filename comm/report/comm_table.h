@@ -1,0 +1,62 @@
+// The table of `specstep comm`: backends by sizes, what holds them back, and where the best one changes.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+#include <vector>
+
+#include "comm/pricing.h"
+#include "comm/table/measured.h"
+
+namespace specstep::comm {
+
+struct CommQuery {
+  Call call;                          // kind, ranks, dtype, captured; its bytes are not used
+  std::vector<std::int64_t> sizes;    // ascending
+  std::vector<std::string> backends;  // empty: all that are not refused
+};
+
+/// One backend at one size. Bandwidths as nccl-tests defines them: algorithm = size / time, bus = that times what each
+/// rank must move per byte.
+struct CommRow {
+  std::string backend;
+  int ranks = 1;
+  std::int64_t bytes = 0;
+  bool captured = true;
+  double seconds = 0;
+  double low = 0;  // with the uncertainty of the model, or the samples of a table
+  double high = 0;
+  double algorithm_gb_s = 0;
+  double bus_gb_s = 0;
+  std::string algorithm;
+  std::string bottleneck;
+  Provenance provenance = Provenance::datasheet;
+  bool extrapolated = false;
+  std::map<LinkKind, double> link_bytes;  // over links of each kind, both directions, in all
+};
+
+struct CommTable {
+  std::string title;
+  Call call;
+  std::vector<CommRow> rows;       // backend by backend
+  std::vector<Crossover> changes;  // of the best of all
+  std::vector<Crossover> against;  // of nccl and the one-shot backends, two by two
+  std::vector<std::string> notes;
+};
+
+/// Throws InputError when a backend that was asked for is refused; without a list, refusals become notes.
+CommTable comm_table(Pricer& pricer, const CommQuery& query);
+/// From measured tables; `ranks` and `captured` as the user says.
+CommTable measured_comm_table(const MeasuredTable& table, const Call& call, double uncertainty);
+
+/// Bus over algorithm bandwidth, as nccl-tests defines it; 0 when the number of ranks is not known.
+double bus_factor(Collective kind, int ranks);
+
+std::string comm_text(const CommTable& table);
+std::string comm_csv(const std::vector<CommTable>& tables);
+/// specstep.comm/1
+nlohmann::ordered_json comm_json(const std::vector<CommTable>& tables);
+
+}  // namespace specstep::comm

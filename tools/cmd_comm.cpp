@@ -1,0 +1,111 @@
+// specstep comm: one collective over sizes and backends, priced or from measured tables.
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "comm/report/comm_table.h"
+#include "comm/report/sizes.h"
+#include "tools/cli.h"
+#include "tools/fabric_argument.h"
+
+namespace specstep {
+
+namespace {
+
+struct CommCommand {
+  CommonOptions common;
+  std::string config;
+  int ranks = 0;
+  std::string bytes = "1K:1M:x2";
+  std::vector<std::string> backends;
+  std::vector<std::string> tables;
+  std::string collective = "all_reduce";
+  std::string dtype = "bf16";
+  bool eager = false;
+  std::int64_t hidden = 0;
+  std::int64_t value_bytes = 2;
+  double uncertainty = 0.05;
+};
+
+template <class E>
+E value_of(const std::string& name) {
+  const auto names = EnumNames<E>::names();
+  return static_cast<E>(std::find(names.begin(), names.end(), name) - names.begin());
+}
+
+comm::Call call_of(const CommCommand& options, int ranks) {
+  return {value_of<comm::Collective>(options.collective), ranks, 0, value_of<DType>(options.dtype), !options.eager};
+}
+
+comm::CommTable priced(const CommCommand& options, const ConfigLibrary& library) {
+  const NamedFabric named = fabric_argument(options.config, options.common, library);
+  comm::Pricer pricer(comm::build_topology(named.spec));
+  const int all = comm::gpu_count(pricer.topology());
+  const int ranks = options.ranks > 0 ? options.ranks : named.ranks > 0 ? std::min(named.ranks, all) : all;
+  return comm::comm_table(pricer, {call_of(options, ranks), comm::parse_sizes(options.bytes), options.backends});
+}
+
+void run_comm(const CommCommand& options) {
+  const ConfigLibrary library = ConfigLibrary::installed();
+  if (options.config.empty() && options.tables.empty())
+    throw InputError(Issue{{"specstep comm"}, "", "nothing to price", "a config, --table FILE, or both"});
+  std::vector<comm::CommTable> tables;
+  for (const std::string& file : options.tables) {
+    const auto measured = comm::measured_table(comm::CsvTable::load(file), {options.hidden, options.value_bytes});
+    tables.push_back(
+        comm::measured_comm_table(measured, call_of(options, options.ranks), options.uncertainty));
+    if (options.ranks < 1)
+      tables.back().notes.push_back("bus bandwidths need --ranks: the table does not say how many");
+  }
+  if (!options.config.empty()) {
+    tables.push_back(priced(options, library));
+    if (tables.size() > 1)
+      tables.back().notes.push_back(
+          "priced in a CUDA graph on both sides; a table whose NCCL was launched eagerly crosses elsewhere");
+  }
+  std::string text;
+  for (const comm::CommTable& table : tables) text += (text.empty() ? "" : "\n") + comm::comm_text(table);
+  deliver(options.common, {text, [&] { return comm::comm_json(tables); }, [&] { return comm::comm_csv(tables); }});
+}
+
+void add_table_options(CLI::App& command, CommCommand& o) {
+  command.add_option("--table", o.tables, "measured table (CSV: bytes, NAME_us, ...); repeatable")
+      ->take_all()
+      ->expected(1);
+  command.add_option("--hidden", o.hidden, "hidden size, for tables whose sizes are rows")
+      ->check(CLI::Range(1, 1 << 24));
+  command.add_option("--value-bytes", o.value_bytes, "bytes of a value, for tables whose sizes are rows or elements")
+      ->check(CLI::Range(1, 8))
+      ->capture_default_str();
+  command.add_option("--uncertainty", o.uncertainty, "relative error of a measured value, for the crossover band")
+      ->check(CLI::Range(0.0, 0.9))
+      ->capture_default_str();
+}
+
+}  // namespace
+
+void add_comm(CLI::App& app) {
+  auto options = std::make_shared<CommCommand>();
+  CLI::App* command =
+      app.add_subcommand("comm", "one allreduce over sizes and backends; which is best from which size");
+  command->add_option("config", options->config, "a run, machine or fabric file, or the name of an installed one");
+  command->add_option("--ranks", options->ranks, "GPUs that take part; default: those of the run, else all")
+      ->check(CLI::Range(1, 1024));
+  command->add_option("--bytes", options->bytes, "message sizes: a,b,c or a:b:x2 or a:b:step")->capture_default_str();
+  command->add_option("--backends", options->backends, "these backends only, separated by commas")->delimiter(',');
+  command->add_option("--collective", options->collective, "all_reduce, all_gather, reduce_scatter or all_to_all")
+      ->check(CLI::IsMember(EnumNames<comm::Collective>::names()))
+      ->capture_default_str();
+  command->add_option("--dtype", options->dtype, "type of a value")
+      ->check(CLI::IsMember(EnumNames<DType>::names()))
+      ->capture_default_str();
+  command->add_flag("--eager", options->eager, "launched one by one instead of in a CUDA graph");
+  add_table_options(*command, *options);
+  add_common(*command, options->common,
+             "specstep comm asus_dual_turin_collapse --bytes 14336,43008 --backends nccl,pull1,island");
+  command->callback([options] { run_comm(*options); });
+}
+
+}  // namespace specstep

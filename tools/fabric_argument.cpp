@@ -1,0 +1,41 @@
+// Finding the fabric of what a user names.
+#include "tools/fabric_argument.h"
+
+#include "sim/config.h"
+
+namespace specstep {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+fs::path find(const std::string& text, const ConfigLibrary& library) {
+  std::error_code failed;
+  if (fs::exists(text, failed)) return text;
+  for (const char* folder : {"fabrics", "machines", "runs"}) {
+    const fs::path named = library.root() / folder / (text + ".yaml");
+    if (!text.empty() && fs::exists(named, failed)) return named;
+  }
+  const auto names = library.names("fabrics");
+  throw InputError(Issue{{text},
+                         "",
+                         "no such file" + did_you_mean(text, names),
+                         "a run, machine or fabric file, or the name of an installed one: " + one_of(names)});
+}
+
+}  // namespace
+
+NamedFabric fabric_argument(const std::string& text, const CommonOptions& options, const ConfigLibrary& library) {
+  const fs::path path = find(text, library);
+  const ReadOptions how = read_options(options, library);
+  const yaml::Node root = load_with_base(path);
+  if (root.find("links")) return {read_config<comm::FabricSpec>(root, how), 0};
+  if (root.find("stack")) {
+    const auto run = read_config<RunConfig>(root, how);
+    return {run.machine.fabric, static_cast<int>(run.parallel.tensor)};
+  }
+  if (root.find("gpu") && root.find("fabric")) return {read_config<MachineSpec>(root, how).fabric, 0};
+  throw InputError(Issue{root.at, "", "no fabric in this file", "a run, a machine or a fabric"});
+}
+
+}  // namespace specstep
