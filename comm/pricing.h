@@ -24,8 +24,9 @@ struct Call {
   bool captured = true;  // in a CUDA graph; false: launched eagerly
 };
 
-/// Where a price comes from: a measured table, a formula with a fitted constant, or published constants alone.
-enum class Provenance { measured, fit, datasheet };
+/// Where a price comes from: a measurement, a formula with a fitted constant, published constants alone, or an
+/// assumption that nobody backs.
+enum class Provenance { measured, fit, datasheet, assumed };
 
 /// Isolated time of one call: ranks aligned, calls back to back in a graph (captured) or launched eagerly.
 struct CommPrice {
@@ -72,6 +73,6 @@ class Pricer {
 namespace specstep {
 template <>
 struct EnumNames<comm::Provenance> {
-  static std::vector<std::string> names() { return {"measured", "fit", "datasheet"}; }
+  static std::vector<std::string> names() { return {"measured", "fit", "datasheet", "assumed"}; }
 };
 }  // namespace specstep

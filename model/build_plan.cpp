@@ -9,9 +9,6 @@ namespace specstep {
 
 namespace {
 
-const WeightFormat& embedding_format(const WeightFormats& w) { return w.embedding ? *w.embedding : w.rest; }
-const WeightFormat& head_format(const WeightFormats& w) { return w.head ? *w.head : w.rest; }
-
 const LayerKind& full_attention() {
   static const LayerKind kind;
   return kind;
@@ -40,14 +37,14 @@ Plan build_plan(const StackSpec& stack, const ParallelLayout& layout, const Pass
   Plan plan = empty_plan(stack.name, layout, shape, stack.layers);
   plan.steps.reserve(static_cast<std::size_t>(stack.layers) * 28 + 8);
   LayerBuilder build(plan, options);
-  build.embed(stack.vocab, stack.hidden, embedding_format(stack.weights));
+  build.embed(stack.vocab, stack.hidden, stack.weights.of(stack.weights.embedding));
   for (std::int64_t i = 0; i < stack.layers; ++i) {
     const LayerModel layer{stack.attention, stack.layer(i), stack.mlp,    stack.weights,
                            stack.is_moe(i), stack.hidden,   stack.hidden, stack.kv};
     build.layer(layer, static_cast<std::int32_t>(i), i == 0);
   }
   const SampleKind sample = shape.kind == PassKind::verify ? SampleKind::verify : SampleKind::sample;
-  build.head(stack.vocab, stack.hidden, head_format(stack.weights), sample);
+  build.head(stack.vocab, stack.hidden, stack.weights.of(stack.weights.head), sample);
   return plan;
 }
 
@@ -57,17 +54,18 @@ Plan build_draft_plan(const DraftSpec& draft, const ParallelLayout& layout, cons
   LayerBuilder build(plan, options);
   const std::int64_t hidden = draft.hidden;
   const std::int64_t target = draft.target_hidden > 0 ? draft.target_hidden : hidden;
-  build.embed(draft.embedding_rows > 0 ? draft.embedding_rows : draft.vocab, hidden, embedding_format(draft.weights));
+  build.embed(draft.embedding_rows > 0 ? draft.embedding_rows : draft.vocab, hidden,
+              draft.weights.of(draft.weights.embedding));
   const bool eagle = draft.method == DraftMethod::eagle3;
   // The features of the target come in with the verified tokens; a draft step goes on from its own hidden state.
   if (eagle && shape.kind != PassKind::draft)
-    build.gemm(StepKind::fuse_features, build.tokens(), {hidden, draft.fusion_taps * target, draft.weights.rest},
-               BufferKind::features, BufferKind::residual);
-  build.norm(StepKind::embed_norm, build.tokens(), hidden, false, BufferKind::residual, BufferKind::pair);
-  build.norm(StepKind::hidden_norm, build.tokens(), hidden, false, BufferKind::residual, BufferKind::pair);
+    build.gemm(StepKind::fuse_features, build.attention_tokens(),
+               {hidden, draft.fusion_taps * target, draft.weights.rest}, BufferKind::features, BufferKind::residual);
+  build.norm(StepKind::embed_norm, build.attention_tokens(), hidden, false, BufferKind::residual, BufferKind::pair);
+  build.norm(StepKind::hidden_norm, build.attention_tokens(), hidden, false, BufferKind::residual, BufferKind::pair);
   if (!eagle)
-    build.gemm(StepKind::combine_features, build.tokens(), {hidden, 2 * hidden, draft.weights.rest}, BufferKind::pair,
-               BufferKind::residual);
+    build.gemm(StepKind::combine_features, build.attention_tokens(), {hidden, 2 * hidden, draft.weights.rest},
+               BufferKind::pair, BufferKind::residual);
   for (std::int64_t i = 0; i < draft.layers; ++i) {
     const bool pair_in = eagle && i == 0;
     const bool moe = draft.mlp.kind == MlpKind::moe && i >= draft.mlp.leading_dense_layers;
@@ -76,7 +74,7 @@ Plan build_draft_plan(const DraftSpec& draft, const ParallelLayout& layout, cons
         draft.kv};
     build.layer(layer, static_cast<std::int32_t>(i), i == 0);
   }
-  build.head(draft.vocab, hidden, head_format(draft.weights), SampleKind::draft);
+  build.head(draft.vocab, hidden, draft.weights.of(draft.weights.head), SampleKind::draft);
   return plan;
 }
 
@@ -92,22 +90,25 @@ class Divisions {
     add(fmt::format("{} ({})", what, value));
   }
   void attention(const AttentionSpec& a, std::int64_t ranks, const std::string& who) {
-    need(a.heads, ranks, who + "the heads");
+    need(a.heads, ranks, who + "heads");
     if (a.kind != AttentionKind::gqa || a.kv_heads % ranks == 0 || ranks % a.kv_heads == 0) return;
     ranks_ = ranks;
-    add(fmt::format("{}the key/value heads ({}, which may also divide the ranks)", who, a.kv_heads));
+    add(fmt::format("{}key/value heads ({}, which may also divide the ranks)", who, a.kv_heads));
   }
   void mlp(const MlpSpec& m, const ParallelLayout& layout, const std::string& who) {
-    if (m.kind == MlpKind::dense || m.leading_dense_layers > 0)
-      need(m.intermediate, layout.tensor, who + "the mlp width");
-    if (m.kind == MlpKind::dense) return;
-    need(m.expert_intermediate, layout.expert_tensor(), who + "the expert width");
+    if (m.kind == MlpKind::dense || m.leading_dense_layers > 0) need(m.intermediate, layout.tensor, who + "mlp width");
+    if (m.kind == MlpKind::dense) {
+      if (layout.expert > 1 && who == "the ")
+        checker_.fail("parallel.expert", fmt::format("is {}", layout.expert), "1: this stack has no experts");
+      return;
+    }
+    need(m.expert_intermediate, layout.expert_tensor(), who + "expert width");
     const bool whole = layout.expert == layout.tensor && layout.attention_data > 1;
     const std::int64_t one = m.shared_intermediate > 0 ? m.shared_intermediate : m.expert_intermediate;
-    if (!whole) need(one * m.shared_experts, layout.tensor, who + "the shared-expert width");
+    if (!whole) need(one * m.shared_experts, layout.tensor, who + "shared-expert width");
     if (m.experts % layout.expert != 0)
       checker_.fail("parallel.expert", fmt::format("is {}", layout.expert),
-                    fmt::format("a divisor of {}the experts ({})", who, m.experts));
+                    fmt::format("a divisor of {}experts ({})", who, m.experts));
   }
   void report() {
     if (!wrong_.empty())
@@ -132,8 +133,8 @@ void check_layout(const StackSpec& stack, const ParallelLayout& layout, Checker&
     divide.need(kind.linear->key_heads, layout.attention_tensor(), "the linear key heads");
     divide.need(kind.linear->value_heads, layout.attention_tensor(), "the linear value heads");
   }
-  if (softmax) divide.attention(stack.attention, layout.attention_tensor(), "");
-  divide.mlp(stack.mlp, layout, "");
+  if (softmax) divide.attention(stack.attention, layout.attention_tensor(), "the ");
+  divide.mlp(stack.mlp, layout, "the ");
   divide.report();
 }
 

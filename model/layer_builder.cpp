@@ -8,9 +8,6 @@ namespace specstep {
 
 namespace {
 std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
-const WeightFormat& or_rest(const std::optional<WeightFormat>& part, const WeightFormats& all) {
-  return part ? *part : all.rest;
-}
 }  // namespace
 
 std::int64_t local_kv_heads(const AttentionSpec& attention, std::int64_t ranks) {
@@ -118,7 +115,7 @@ void LayerBuilder::project_gqa(const LayerModel& m) {
   const std::int64_t heads = m.attention.heads / ranks;
   const std::int64_t kv_heads = local_kv_heads(m.attention, ranks);
   const std::int64_t dim = m.attention.head_dim;
-  const WeightFormat& format = or_rest(m.weights.attention, m.weights);
+  const WeightFormat& format = m.weights.of(m.weights.attention);
   const BufferKind in = m.input_width == m.hidden ? BufferKind::normed : BufferKind::pair;
   gemm(StepKind::qkv, attention_tokens(), {(heads + 2 * kv_heads) * dim, m.input_width, format, Shard::column}, in,
        BufferKind::qkv);
@@ -132,7 +129,7 @@ void LayerBuilder::project_gqa(const LayerModel& m) {
 void LayerBuilder::project_mla(const LayerModel& m) {
   const AttentionSpec& a = m.attention;
   const std::int64_t heads = a.heads / plan_.layout.attention_tensor();
-  const WeightFormat& format = or_rest(m.weights.attention, m.weights);
+  const WeightFormat& format = m.weights.of(m.weights.attention);
   const BufferKind in = m.input_width == m.hidden ? BufferKind::normed : BufferKind::pair;
   const std::int64_t rows = attention_tokens();
   const std::int64_t query = heads * (a.nope_dim + a.rope_dim);
@@ -155,7 +152,7 @@ void LayerBuilder::project_mla(const LayerModel& m) {
 
 void LayerBuilder::sparse_index(const LayerModel& m) {
   const SparseSpec& s = *m.kind.sparse;
-  const WeightFormat& format = or_rest(m.weights.attention, m.weights);
+  const WeightFormat& format = m.weights.of(m.weights.attention);
   const std::int64_t rows = attention_tokens();
   const bool latent = m.attention.kind == AttentionKind::mla && m.attention.q_rank > 0;
   const BufferKind in = latent ? BufferKind::latent : BufferKind::normed;
@@ -189,7 +186,7 @@ void LayerBuilder::attend(const LayerModel& m) {
        {mla ? BufferKind::query_latent : BufferKind::qkv,
         m.kind.attention == Span::sparse ? BufferKind::selected : BufferKind::residual},
        out);
-  const WeightFormat& format = or_rest(m.weights.attention, m.weights);
+  const WeightFormat& format = m.weights.of(m.weights.attention);
   const std::int64_t head_out = mla ? a.value_dim : a.head_dim;
   BufferKind in = BufferKind::attended;
   if (mla) {
@@ -204,7 +201,7 @@ void LayerBuilder::attend(const LayerModel& m) {
 void LayerBuilder::linear_attention(const LayerModel& m) {
   const LinearSpec& l = *m.kind.linear;
   const std::int64_t ranks = plan_.layout.attention_tensor();
-  const WeightFormat& format = or_rest(m.weights.attention, m.weights);
+  const WeightFormat& format = m.weights.of(m.weights.attention);
   const std::int64_t rows = attention_tokens();
   const std::int64_t values = l.value_heads / ranks * l.value_dim;
   gemm(StepKind::linear_in, rows, {2 * (l.key_heads / ranks) * l.key_dim + 2 * values, m.hidden, format, Shard::column},
@@ -217,100 +214,6 @@ void LayerBuilder::linear_attention(const LayerModel& m) {
                        l.state_bytes / ranks},
        {BufferKind::qkv, BufferKind::latent}, out);
   gemm(StepKind::o_proj, rows, {m.hidden, values, format, Shard::row}, BufferKind::attended, BufferKind::projected);
-}
-
-void LayerBuilder::mlp_half(const LayerModel& m) {
-  norm(StepKind::mlp_norm, attention_tokens(), m.hidden, true, BufferKind::projected, BufferKind::normed);
-  const bool by_sequence = plan_.layout.attention_data > 1;  // each group holds only its own tokens here
-  const bool exchange = by_sequence && m.moe && plan_.layout.expert == plan_.layout.tensor;
-  const std::int64_t groups = plan_.layout.attention_data;
-  if (by_sequence && !exchange) {
-    const std::int32_t all = buffer(BufferKind::exchanged, tokens(), m.hidden);
-    step(StepKind::mlp_gather, AllGather{attention_tokens() * m.hidden, DType::bf16, groups}, {BufferKind::normed}, all,
-         no_index, Lane::comm);
-  }
-  const std::int64_t rows = by_sequence && !exchange ? groups * attention_tokens() : attention_tokens();
-  if (m.moe)
-    moe_mlp(m, rows);
-  else
-    dense_mlp(m, rows);
-  if (!by_sequence) {
-    allreduce(StepKind::mlp_allreduce, rows * m.hidden, plan_.layout.tensor, true, BufferKind::projected);
-  } else if (!exchange) {
-    step(StepKind::mlp_scatter, ReduceScatter{rows * m.hidden, DType::bf16, plan_.layout.tensor},
-         {BufferKind::projected}, existing(BufferKind::projected), no_index, Lane::comm);
-  }
-}
-
-void LayerBuilder::dense_mlp(const LayerModel& m, std::int64_t rows) {
-  const std::int64_t width = m.mlp.intermediate / plan_.layout.tensor;
-  const WeightFormat& format = or_rest(m.weights.mlp, m.weights);
-  gemm(StepKind::gate_up, rows, {2 * width, m.hidden, format, Shard::column}, BufferKind::normed, BufferKind::gate_up);
-  const std::int32_t out = buffer(BufferKind::activated, rows, width);
-  step(StepKind::activation, Activation{rows, width}, {BufferKind::gate_up}, out);
-  gemm(StepKind::down, rows, {m.hidden, width, format, Shard::row}, BufferKind::activated, BufferKind::projected);
-}
-
-void LayerBuilder::moe_mlp(const LayerModel& m, std::int64_t rows) {
-  gemm(StepKind::router, rows, {m.mlp.experts, m.hidden, or_rest(m.weights.router, m.weights)}, BufferKind::normed,
-       BufferKind::scores);
-  const std::int32_t routes = buffer(BufferKind::routes, rows, 2 * m.mlp.top_k, 4);
-  step(StepKind::route, Router{rows, m.mlp.experts, m.mlp.top_k}, {BufferKind::scores}, routes);
-  const bool exchange = plan_.layout.attention_data > 1 && plan_.layout.expert == plan_.layout.tensor;
-  const AllToAll move{rows * m.mlp.top_k * m.hidden, DType::bf16, plan_.layout.expert};
-  if (exchange) {
-    const std::int32_t there = buffer(BufferKind::exchanged, rows * m.mlp.top_k, m.hidden);
-    step(StepKind::dispatch, move, {BufferKind::normed, BufferKind::routes}, there, no_index, Lane::comm);
-  }
-  experts(m, rows);
-  if (exchange)
-    step(StepKind::return_tokens, move, {BufferKind::expert_out}, existing(BufferKind::expert_out), no_index,
-         Lane::comm);
-  if (m.mlp.shared_experts > 0) shared_experts(m, rows);
-  const std::int32_t sum = buffer(BufferKind::projected, rows, m.hidden);
-  step(StepKind::combine_experts, Combine{rows, m.mlp.top_k, m.hidden, m.mlp.shared_experts > 0},
-       {BufferKind::expert_out, BufferKind::routes,
-        m.mlp.shared_experts > 0 ? BufferKind::shared_out : BufferKind::routes},
-       sum);
-}
-
-void LayerBuilder::experts(const LayerModel& m, std::int64_t rows) {
-  const ParallelLayout& layout = plan_.layout;
-  const std::int64_t local = m.mlp.experts / layout.expert;
-  const std::int64_t width = m.mlp.expert_intermediate / layout.expert_tensor();
-  // A prompt's tokens are one text; sequences are independent texts. All tokens of the node meet these experts.
-  const double met = expected_experts(m.mlp.experts, m.mlp.top_k, plan_.shape.sequences, plan_.shape.tokens_each,
-                                      m.mlp.chain_overlap) /
-                     static_cast<double>(layout.expert);
-  const std::int64_t all_rows = layout.attention_data > 1 ? layout.attention_data * attention_tokens() : rows;
-  const double pairs = static_cast<double>(all_rows * m.mlp.top_k) / static_cast<double>(layout.expert);
-  const WeightFormat& format = or_rest(m.weights.experts, m.weights);
-  const auto grouped = [&](StepKind kind, const Matrix& w, BufferKind in, BufferKind out) {
-    const std::int32_t target = buffer(out, all_rows * m.mlp.top_k, w.n);
-    step(kind, GroupedGemm{all_rows, m.mlp.top_k, local, met, pairs, w.n, w.k, format}, {in, BufferKind::routes},
-         target, weight(kind, w, local));
-  };
-  grouped(StepKind::expert_gate_up, {2 * width, m.hidden, format, Shard::expert}, BufferKind::normed,
-          BufferKind::expert_gate_up);
-  const auto pair_rows = static_cast<std::int64_t>(pairs + 0.5);
-  const std::int32_t activated = buffer(BufferKind::expert_activated, all_rows * m.mlp.top_k, width);
-  step(StepKind::expert_activation, Activation{pair_rows, width}, {BufferKind::expert_gate_up}, activated);
-  grouped(StepKind::expert_down, {m.hidden, width, format, Shard::expert}, BufferKind::expert_activated,
-          BufferKind::expert_out);
-}
-
-void LayerBuilder::shared_experts(const LayerModel& m, std::int64_t rows) {
-  // Where whole experts travel, each rank keeps the shared expert whole; else it is split like a dense layer.
-  const bool whole = plan_.layout.attention_data > 1 && plan_.layout.expert == plan_.layout.tensor;
-  const std::int64_t one = m.mlp.shared_intermediate > 0 ? m.mlp.shared_intermediate : m.mlp.expert_intermediate;
-  const std::int64_t width = one * m.mlp.shared_experts / (whole ? 1 : plan_.layout.tensor);
-  const WeightFormat& format = or_rest(m.weights.shared_experts, m.weights);
-  gemm(StepKind::shared_gate_up, rows, {2 * width, m.hidden, format, Shard::column}, BufferKind::normed,
-       BufferKind::shared_gate_up);
-  const std::int32_t activated = buffer(BufferKind::shared_activated, rows, width);
-  step(StepKind::shared_activation, Activation{rows, width}, {BufferKind::shared_gate_up}, activated);
-  gemm(StepKind::shared_down, rows, {m.hidden, width, format, Shard::row}, BufferKind::shared_activated,
-       BufferKind::shared_out);
 }
 
 void LayerBuilder::head(std::int64_t vocab, std::int64_t hidden, const WeightFormat& format, SampleKind sample) {

@@ -174,6 +174,9 @@ std::string plan_text(const Plan& plan, bool every_layer = false);
 /// schema "specstep.plan/1": shape, layout, totals, collectives, buffers and every step.
 nlohmann::ordered_json plan_json(const Plan& plan);
 
+/// layer,step,op,shape,flops,weight_bytes,kv_bytes,activation_bytes,comm_bytes; one row a step.
+std::string plan_csv(const Plan& plan);
+
 /// One line on an operation: shapes in the field's notation.
 std::string op_text(const Op& op);
 /// "gemm", "allreduce", ...

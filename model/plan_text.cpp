@@ -186,6 +186,17 @@ std::string plan_text(const Plan& plan, bool every_layer) {
   return out + totals_text(plan);
 }
 
+std::string plan_csv(const Plan& plan) {
+  std::string out = "layer,step,op,shape,flops,weight_bytes,kv_bytes,activation_bytes,comm_bytes\n";
+  for (const Step& s : plan.steps) {
+    const Cost c = cost_of(s.op);
+    const std::string layer = s.layer == no_index ? "" : std::to_string(s.layer);
+    out += fmt::format("{},{},{},\"{}\",{},{},{},{},{}\n", layer, name_of(s.kind), op_name(s.op), op_text(s.op),
+                       c.flops, c.weight_bytes, c.kv_bytes, c.activation_bytes, c.comm_bytes);
+  }
+  return out;
+}
+
 nlohmann::ordered_json plan_json(const Plan& plan) {
   using Json = nlohmann::ordered_json;
   const Cost t = plan.total();

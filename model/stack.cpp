@@ -118,6 +118,8 @@ void check(const MlpSpec& m, Checker& c) {
   need(c, "top_k", m.top_k, "moe");
   need(c, "expert_intermediate", m.expert_intermediate, "moe");
   if (m.leading_dense_layers > 0) need(c, "intermediate", m.intermediate, "leading_dense_layers");
+  if (m.shared_experts == 0 && m.shared_intermediate > 0)
+    c.fail("shared_intermediate", "has no meaning here", "shared_experts is 0");
   if (m.top_k > m.experts)
     c.fail("top_k", fmt::format("is {}", m.top_k), fmt::format("at most experts ({})", m.experts));
 }
@@ -135,7 +137,7 @@ void describe(Fields& f, WeightFormats& w) {
 
 void describe(Fields& f, OtherWeights& o) {
   f.required("name", o.name, "what it is");
-  f.required("parameters", o.parameters, "how many", {.min = 1});
+  f.required("parameters", o.parameters, "how many", {.min = 1, .max = 1e14});
   f.optional("format", o.format, "how they are stored");
   f.optional("sharded", o.sharded, "split over tensor-parallel ranks, or held whole by each");
   f.optional("source", o.source, "where the number comes from");
@@ -153,7 +155,6 @@ void describe(Fields& f, StackSpec& s) {
   f.required("mlp", s.mlp, "feed-forward part");
   f.optional("weights", s.weights, "formats of stored weights");
   f.optional("kv", s.kv, "type of cached keys and values");
-  f.optional("activations", s.activations, "type of the residual stream and of allreduce messages");
   f.optional("other_weights", s.other_weights, "weights a text pass does not read");
 }
 

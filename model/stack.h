@@ -95,6 +95,9 @@ struct MlpSpec {
 struct WeightFormats {
   WeightFormat rest;
   std::optional<WeightFormat> attention, mlp, experts, shared_experts, router, embedding, head;
+
+  /// The format of a part: its own, or that of the rest.
+  const WeightFormat& of(const std::optional<WeightFormat>& part) const { return part ? *part : rest; }
 };
 
 /// Weights that a text pass does not read (a vision tower) but that take memory on each GPU.
@@ -118,7 +121,6 @@ struct StackSpec {
   MlpSpec mlp;
   WeightFormats weights;
   DType kv = DType::bf16;
-  DType activations = DType::bf16;
   std::vector<OtherWeights> other_weights;
 
   /// The kind of layer i: pattern[i mod its length].

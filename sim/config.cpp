@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <set>
 
 #include "comm/backend.h"
 #include "model/build_plan.h"
@@ -14,7 +15,13 @@ namespace specstep {
 const std::string& CommSpec::pick(std::int64_t bytes) const {
   for (const CommRule& rule : table)
     if (!rule.up_to_kib || static_cast<double>(bytes) <= *rule.up_to_kib * 1024) return rule.backend;
-  return backend;
+  static const std::string fallback = "nccl";
+  return backend ? *backend : fallback;
+}
+
+bool RunConfig::drafts_with_model() const {
+  return (speculation.method == DraftMethod::eagle3 || speculation.method == DraftMethod::nextn) && draft &&
+         draft->has_model();
 }
 
 void describe(Fields& f, CommRule& r) {
@@ -37,7 +44,9 @@ void check(const CommSpec& s, Checker& c) {
     if (std::find(names.begin(), names.end(), id) == names.end())
       c.fail(key, fmt::format("unknown backend '{}'{}", id, did_you_mean(id, names)), one_of(names));
   };
-  known("backend", s.backend);
+  if (s.backend) known("backend", *s.backend);
+  if (s.backend && !s.table.empty())
+    c.fail("backend", "is given beside a table", "one of them: comm=" + *s.backend + " replaces the table");
   double last = 0;
   for (std::size_t i = 0; i < s.table.size(); ++i) {
     const std::string key = fmt::format("table[{}]", i);
@@ -102,10 +111,22 @@ void check_draft(const RunConfig& r, Checker& c) {
              fmt::format("the stack's hidden, {}", r.stack.hidden));
     check_layout(*r.draft, r.parallel, c);
   }
-  check_acceptance(r.speculation.acceptance, r.speculation.draft_length, c, "speculation.acceptance");
-  const AcceptanceSpec& a = r.speculation.acceptance;
-  if (a.conditional.empty() && a.survival.empty() && !a.rate && !a.length)
+  if (!r.speculation.acceptance)
     c.fail("speculation.acceptance", "missing", "how many drafts are accepted: conditional, survival, rate or length");
+  else
+    check_acceptance(*r.speculation.acceptance, r.speculation.draft_length, c, "speculation.acceptance");
+}
+
+/// The backend must be able to carry the in-layer allreduce of a decode pass on this fabric.
+void check_backend(const RunConfig& r, Checker& c) {
+  if (r.parallel.attention_tensor() < 2) return;
+  const auto bytes =
+      static_cast<std::int64_t>(static_cast<double>(r.workload.batch * r.stack.hidden) * bytes_of(DType::bf16));
+  const comm::Call call{comm::Collective::all_reduce, static_cast<int>(r.parallel.attention_tensor()), bytes,
+                        DType::bf16, true};
+  if (const auto reason = comm::refusal(r.comm.pick(bytes), comm::build_topology(r.machine.fabric), call))
+    c.fail(r.comm.table.empty() ? "comm.backend" : "comm.table", "cannot carry this run: " + *reason,
+           "a backend that can, see 'specstep list --backends'");
 }
 
 }  // namespace
@@ -119,12 +140,13 @@ void check(const RunConfig& r, Checker& c) {
     c.fail("parallel.attention_data", fmt::format("is {}", r.parallel.attention_data),
            fmt::format("at most the batch ({}): an attention group without a sequence would idle", r.workload.batch));
   check_draft(r, c);
+  if (r.parallel.tensor <= r.machine.count) check_backend(r, c);
 }
 
 void describe(Fields& f, StudyRun& s) {
   f.required("name", s.name, "name of the row");
   f.part("run", s.run, "runs", "the run");
-  f.optional("reported", s.reported, "figures that others measured, by metric name");
+  f.optional("reported", s.reported, "figures that others measured, by metric name", {.min = 0, .above_min = true});
   f.optional("cause_not_modelled", s.cause_not_modelled,
              "set when the model does not hold the cause of the reported figure");
 }
@@ -137,10 +159,14 @@ void describe(Fields& f, StudyConfig& s) {
 
 void check(const StudyConfig& s, Checker& c) {
   if (s.runs.empty()) c.fail("runs", "is empty", "at least one run");
-  for (std::size_t i = 0; i < s.runs.size(); ++i)
+  std::set<std::string> names;
+  for (std::size_t i = 0; i < s.runs.size(); ++i) {
+    if (!names.insert(s.runs[i].name).second)
+      c.fail(fmt::format("runs[{}].name", i), "is given twice", "a name of its own for each run");
     for (const auto& [metric, value] : s.runs[i].reported)
       if (!find_metric(metric))
         c.fail(fmt::format("runs[{}].reported.{}", i, metric), "unknown metric", "a name of 'specstep list --metrics'");
+  }
 }
 
 bool is_study(const yaml::Node& root) { return root.kind == yaml::Node::Kind::map && root.find("runs") != nullptr; }

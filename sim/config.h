@@ -24,7 +24,7 @@ struct CommRule {
 
 /// Which backend carries a collective. A list stands for the table alone.
 struct CommSpec {
-  std::string backend = "nccl";
+  std::optional<std::string> backend;  // nccl when neither it nor a table is given
   std::vector<CommRule> table;
   bool embedding_allreduce = true;
   bool logits_gather = true;
@@ -41,7 +41,7 @@ struct Shorthand<CommSpec> {
 struct SpeculationSpec {
   DraftMethod method = DraftMethod::none;
   std::int64_t draft_length = 3;  // K: drafted tokens of a chain; a verify pass carries K + 1 tokens of each sequence
-  AcceptanceSpec acceptance;
+  std::optional<AcceptanceSpec> acceptance;  // needed when tokens are drafted
 };
 
 struct WorkloadSpec {
@@ -76,6 +76,8 @@ struct RunConfig {
   MeasureSpec measure;
 
   bool speculative() const { return speculation.method != DraftMethod::none; }
+  /// Whether passes of a draft model run: speculation by a method that has one.
+  bool drafts_with_model() const;
 };
 
 /// A reported figure beside its run. `cause_not_modelled` marks a report whose cause the model does not hold yet:

@@ -16,7 +16,7 @@ struct PartOf {
   Part of(const LinearAttention&) const { return Part::attention; }
   Part of(const AllReduce&) const { return Part::allreduce; }
   Part of(const AllGather&) const { return Part::allgather; }
-  Part of(const ReduceScatter&) const { return Part::allreduce; }
+  Part of(const ReduceScatter&) const { return Part::allgather; }
   Part of(const AllToAll&) const { return Part::alltoall; }
   Part of(const RmsNorm&) const { return Part::norm; }
   Part of(const Activation&) const { return kind == StepKind::expert_activation ? Part::moe : Part::other; }

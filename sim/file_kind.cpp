@@ -52,6 +52,17 @@ const FileKind& file_kind(const std::string& name) {
   throw InputError(Issue{{name}, "", "no such kind of file" + did_you_mean(name, names), one_of(names)});
 }
 
+std::optional<std::filesystem::path> installed_file(const std::string& name, const ConfigLibrary& library) {
+  std::error_code failed;
+  const std::filesystem::path whole = library.root() / (name + ".yaml");  // "stacks/tiny"
+  if (std::filesystem::is_regular_file(whole, failed)) return whole;
+  for (const FileKind& kind : file_kinds()) {
+    const std::filesystem::path file = library.root() / kind.folder / (name + ".yaml");
+    if (std::filesystem::is_regular_file(file, failed)) return file;
+  }
+  return std::nullopt;
+}
+
 CheckedFile check_file(const std::filesystem::path& path, const ReadOptions& options) {
   Issues faults;
   const yaml::Node root = load_with_base(path, &faults);
@@ -92,9 +103,11 @@ const Json* properties_of(const Json& s) {
   if (s.contains("items")) return properties_of(s["items"]);
   if (s.contains("additionalProperties") && s["additionalProperties"].is_object())
     return properties_of(s["additionalProperties"]);
-  if (s.contains("anyOf"))
-    for (const Json& one : s["anyOf"])
-      if (const Json* found = properties_of(one)) return found;
+  if (!s.contains("anyOf")) return nullptr;
+  for (const Json& one : s["anyOf"])  // the map itself before what its shorthands hold
+    if (one.contains("properties")) return &one["properties"];
+  for (const Json& one : s["anyOf"])
+    if (const Json* found = properties_of(one)) return found;
   return nullptr;
 }
 

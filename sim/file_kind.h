@@ -4,6 +4,7 @@
 #include <functional>
 #include <memory>
 #include <nlohmann/json_fwd.hpp>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -26,6 +27,9 @@ struct FileKind {
 const std::vector<FileKind>& file_kinds();
 /// Throws InputError listing the names.
 const FileKind& file_kind(const std::string& name);
+
+/// The installed file of this name in any folder ("runs/tiny" or "tiny", runs first), if there is one.
+std::optional<std::filesystem::path> installed_file(const std::string& name, const ConfigLibrary& library);
 
 struct CheckedFile {
   std::string kind;

@@ -1,6 +1,10 @@
 // Reading of GPUs and machines.
 #include "sim/machine.h"
 
+#include <fmt/format.h>
+
+#include "comm/topology.h"
+
 namespace specstep {
 
 void describe(Fields& f, KernelClass& k) {
@@ -12,10 +16,10 @@ void describe(Fields& f, KernelClass& k) {
 }
 
 void check(const KernelClass& k, Checker& c) {
-  check_range(c, "bandwidth_efficiency", k.bandwidth_efficiency, {.min = 0, .max = 1, .above_min = true});
-  check_range(c, "compute_efficiency", k.compute_efficiency, {.min = 0, .max = 1, .above_min = true});
-  check_range(c, "ramp_mb", k.ramp_mb, {.min = 0});
-  check_range(c, "floor_us", k.floor_us, {.min = 0});
+  check_range(c, "bandwidth_efficiency", k.bandwidth_efficiency, {.min = 1e-4, .max = 1});
+  check_range(c, "compute_efficiency", k.compute_efficiency, {.min = 1e-4, .max = 1});
+  check_range(c, "ramp_mb", k.ramp_mb, {.min = 0, .max = 1e6});
+  check_range(c, "floor_us", k.floor_us, {.min = 0, .max = 1e6});
 }
 
 void describe(Fields& f, KernelClasses& k) {
@@ -30,22 +34,18 @@ void describe(Fields& f, GpuSpec& g) {
   f.required("memory_gib", g.memory_gib, "memory");
   f.required("memory_bandwidth_gb_s", g.memory_bandwidth_gb_s, "peak memory bandwidth, 10^9 bytes a second");
   f.required("bf16_tflops", g.bf16_tflops, "peak dense bf16 tensor throughput, 10^12 a second");
-  f.required("l2_mib", g.l2_mib, "L2 cache");
-  f.required("multiprocessors", g.multiprocessors, "streaming multiprocessors");
   f.required("graph_node_us", g.graph_node_us, "gap between two kernels inside a CUDA graph");
   f.required("eager_launch_us", g.eager_launch_us, "host time to launch one kernel eagerly");
   f.required("kernels", g.kernels, "how well each class of kernels uses this GPU");
 }
 
 void check(const GpuSpec& g, Checker& c) {
-  constexpr Range positive{.min = 0, .above_min = true};
+  constexpr Range positive{.min = 1e-3, .max = 1e9};
   check_range(c, "memory_gib", g.memory_gib, positive);
   check_range(c, "memory_bandwidth_gb_s", g.memory_bandwidth_gb_s, positive);
   check_range(c, "bf16_tflops", g.bf16_tflops, positive);
-  check_range(c, "l2_mib", g.l2_mib, positive);
-  check_range(c, "multiprocessors", g.multiprocessors, positive);
-  check_range(c, "graph_node_us", g.graph_node_us, {.min = 0});
-  check_range(c, "eager_launch_us", g.eager_launch_us, {.min = 0});
+  check_range(c, "graph_node_us", g.graph_node_us, {.min = 0, .max = 1e6});
+  check_range(c, "eager_launch_us", g.eager_launch_us, {.min = 0, .max = 1e6});
 }
 
 void describe(Fields& f, MachineSpec& m) {
@@ -54,6 +54,16 @@ void describe(Fields& f, MachineSpec& m) {
   f.part("gpu", m.gpu, "gpus", "its GPUs, all alike");
   f.required("count", m.count, "how many GPUs it has", {.min = 1, .max = 1024});
   f.part("fabric", m.fabric, "fabrics", "what connects the GPUs");
+}
+
+void check(const MachineSpec& m, Checker& c) {
+  try {
+    const auto gpus = comm::gpu_count(comm::build_topology(m.fabric));
+    if (m.count > gpus)
+      c.fail("count", fmt::format("is {}", m.count), fmt::format("at most the {} GPUs of the fabric", gpus));
+  } catch (const InputError& e) {
+    for (const Issue& issue : e.issues()) c.fail("fabric." + issue.key, issue.what, issue.allowed);
+  }
 }
 
 }  // namespace specstep

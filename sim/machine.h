@@ -30,9 +30,7 @@ struct GpuSpec {
   std::string name;
   Quantity memory_gib;
   Quantity memory_bandwidth_gb_s;
-  Quantity bf16_tflops;  // dense, without sparsity
-  Quantity l2_mib;
-  Quantity multiprocessors;
+  Quantity bf16_tflops;      // dense, without sparsity
   Quantity graph_node_us;    // from one kernel's end to the next one's start inside a CUDA graph
   Quantity eager_launch_us;  // host time to launch one kernel from a stream
   KernelClasses kernels;
@@ -52,5 +50,6 @@ void describe(Fields& f, KernelClasses& k);
 void describe(Fields& f, GpuSpec& g);
 void check(const GpuSpec& g, Checker& c);
 void describe(Fields& f, MachineSpec& m);
+void check(const MachineSpec& m, Checker& c);
 
 }  // namespace specstep

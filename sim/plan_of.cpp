@@ -9,12 +9,12 @@ namespace specstep {
 Plan plan_of(const RunConfig& config, PassKind kind) {
   const bool draft_pass = kind == PassKind::draft || kind == PassKind::extend;
   const auto refuse = [&](const std::string& what, const std::string& allowed) {
-    throw InputError(Issue{{config.name.empty() ? "run" : config.name}, "--pass", what, allowed});
+    throw InputError(Issue{{config.name.empty() ? "this run" : config.name}, "--pass", what, allowed});
   };
   if ((draft_pass || kind == PassKind::verify) && !config.speculative())
     refuse("this run does not speculate, so it has no " + name_of(kind) + " pass",
            "decode or prefill, or set speculation.method");
-  if (draft_pass && !(config.draft && config.draft->has_model()))
+  if (draft_pass && !config.drafts_with_model())
     refuse("method " + name_of(config.speculation.method) + " runs no draft model", "verify, decode or prefill");
   const bool wide = kind == PassKind::verify || kind == PassKind::extend;
   const std::int64_t tokens = wide                        ? config.speculation.draft_length + 1

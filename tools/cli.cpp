@@ -9,7 +9,7 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
-#include <fstream>
+#include <iostream>
 #include <nlohmann/json.hpp>
 
 #include "sim/environment.h"
@@ -25,7 +25,8 @@ void add_common(CLI::App& command, CommonOptions& options, const std::string& ex
   command.add_option("--json", options.json, "write JSON to this file; - for stdout instead of the text");
   command.add_option("--csv", options.csv, "write CSV to this file; - for stdout instead of the text");
   command.add_flag("--quiet", options.quiet, "print no text");
-  command.add_option("--seed", options.seed, "seed of everything random");
+  command.add_option("--seed", options.seed, "seed of everything random")
+      ->check(CLI::Range(std::int64_t{0}, std::numeric_limits<std::int64_t>::max()));
   command.footer("Example:\n  " + example);
 }
 
@@ -46,7 +47,7 @@ ReadOptions read_options(const CommonOptions& options, const ConfigLibrary& libr
 
 fs::path config_path(const std::string& text, const std::string& folder, const ConfigLibrary& library) {
   std::error_code failed;
-  if (fs::exists(text, failed)) return text;
+  if (fs::exists(text, failed) && !fs::is_directory(text, failed)) return text;
   const fs::path named = library.root() / folder / (text + ".yaml");
   if (!text.empty() && fs::exists(named, failed)) return named;
   throw InputError(Issue{
@@ -58,66 +59,117 @@ fs::path config_path(const std::string& text, const std::string& folder, const C
 
 namespace {
 
-[[noreturn]] void cannot_write(const std::string& target) {
-  throw Error(fmt::format("{}: cannot be written: {}", target, std::strerror(errno)));
+[[noreturn]] void cannot_write(const std::string& target, int reason) {
+  throw Error(fmt::format("{}: cannot be written: {}", target, std::strerror(reason)));
 }
 
 void write_all(int file, const std::string& text, const std::string& target) {
   for (std::size_t done = 0; done < text.size();) {
     const ssize_t n = ::write(file, text.data() + done, text.size() - done);
     if (n < 0 && errno == EINTR) continue;
-    if (n < 0) cannot_write(target);
+    if (n < 0) cannot_write(target, errno);
     done += static_cast<std::size_t>(n);
   }
+}
+
+/// An open file that closes itself; closing by hand reports what the kernel kept back.
+class File {
+ public:
+  File(const std::string& path, int flags, const std::string& target)
+      : number_(::open(path.c_str(), flags | O_WRONLY | O_CLOEXEC, 0644)), target_(target) {
+    if (number_ < 0) cannot_write(target_, errno);
+  }
+  ~File() {
+    if (number_ >= 0) ::close(number_);
+  }
+  File(const File&) = delete;
+  File& operator=(const File&) = delete;
+  void finish(const std::string& text) {
+    write_all(number_, text, target_);
+    const int number = number_;
+    number_ = -1;
+    if (::close(number) != 0) cannot_write(target_, errno);
+  }
+
+ private:
+  int number_;
+  std::string target_;
+};
+
+/// A result written beside its place; nothing stands there until commit(). Links are followed, modes kept.
+class StagedFile {
+ public:
+  StagedFile(const std::string& target, const std::string& text) : target_(target) {
+    std::error_code failed;
+    const fs::file_status status = fs::status(target, failed);
+    device_ = fs::exists(status) && !fs::is_regular_file(status);
+    place_ = device_ ? fs::path(target) : fs::weakly_canonical(target, failed);
+    if (place_.empty()) place_ = target;
+    if (device_) {  // a device or a pipe cannot be renamed over
+      text_ = text;
+      return;
+    }
+    partial_ = fmt::format("{}.partial.{}", place_.string(), ::getpid());
+    File(partial_, O_CREAT | O_TRUNC, target).finish(text);
+    if (fs::exists(status)) fs::permissions(partial_, status.permissions(), failed);
+  }
+  ~StagedFile() {
+    if (!partial_.empty()) ::unlink(partial_.c_str());
+  }
+  StagedFile(const StagedFile&) = delete;
+  StagedFile& operator=(const StagedFile&) = delete;
+  void commit() {
+    if (device_) return File(place_.string(), 0, target_).finish(text_);
+    if (::rename(partial_.c_str(), place_.c_str()) != 0) cannot_write(target_, errno);
+    partial_.clear();
+  }
+
+ private:
+  std::string target_, text_;
+  fs::path place_;
+  std::string partial_;
+  bool device_ = false;
+};
+
+void check_targets(const CommonOptions& options, const Output& output) {
+  Issues issues;
+  const auto wrong = [&](const char* option, const char* what, const char* allowed) {
+    issues.push_back({{option, 0, 0}, "", what, allowed});
+  };
+  if (options.csv && !output.csv) wrong("--csv", "this command has no table", "--json");
+  if (options.json && options.json->empty()) wrong("--json", "names no file", "a path, or - for standard output");
+  if (options.csv && options.csv->empty()) wrong("--csv", "names no file", "a path, or - for standard output");
+  if (options.json && options.csv && *options.json == *options.csv)
+    wrong("--csv", "--json and --csv name the same place", "two different ones");
+  throw_if_any(issues);
 }
 
 }  // namespace
 
 void write_output(const std::string& target, const std::string& text) {
   if (target == "-") return write_all(STDOUT_FILENO, text, "standard output");
-  std::error_code failed;
-  const fs::file_status status = fs::status(target, failed);
-  if (fs::exists(status) && !fs::is_regular_file(status)) {
-    // A device or a pipe cannot be renamed over: written directly.
-    const int file = ::open(target.c_str(), O_WRONLY | O_CLOEXEC);
-    if (file < 0) cannot_write(target);
-    const fs::path guard = target;
-    try {
-      write_all(file, text, target);
-    } catch (...) {
-      ::close(file);
-      throw;
-    }
-    if (::close(file) != 0) cannot_write(target);
-    return;
-  }
-  const std::string partial = fmt::format("{}.partial.{}", target, ::getpid());
-  const int file = ::open(partial.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
-  if (file < 0) cannot_write(target);
-  try {
-    write_all(file, text, target);
-    if (::close(file) != 0) cannot_write(target);
-    if (::rename(partial.c_str(), target.c_str()) != 0) cannot_write(target);
-  } catch (...) {
-    ::unlink(partial.c_str());
-    throw;
-  }
+  StagedFile(target, text).commit();
 }
 
 void deliver(const CommonOptions& options, const Output& output) {
-  if (!options.csv.empty() && !output.csv)
-    throw InputError(Issue{{"--csv"}, "", "this command has no table", "--json"});
-  if (options.json == "-" && options.csv == "-")
-    throw InputError(Issue{{"--csv"}, "", "--json and --csv both ask for standard output", "a file for one of them"});
-  // Files first: a result that cannot be kept should not look delivered.
-  if (!options.json.empty() && options.json != "-") write_output(options.json, output.json().dump(2) + "\n");
-  if (!options.csv.empty() && options.csv != "-") write_output(options.csv, output.csv());
+  check_targets(options, output);
+  const auto file = [](const std::optional<std::string>& target) { return target && *target != "-"; };
+  // Files first, all or none: a result that cannot be kept should not look delivered.
+  std::optional<StagedFile> json, csv;
+  if (file(options.json)) json.emplace(*options.json, output.json().dump(2) + "\n");
+  if (file(options.csv)) csv.emplace(*options.csv, output.csv());
+  if (json) json->commit();
+  if (csv) csv->commit();
   if (options.json == "-") return write_output("-", output.json().dump(2) + "\n");
   if (options.csv == "-") return write_output("-", output.csv());
   if (!options.quiet) write_output("-", output.text);
 }
 
-void say(const std::string& text) { fmt::print(stderr, "{}\n", text); }
+void say(const std::string& text) {
+  // A message that cannot be shown must not hide the exit code: nothing to do about a failure here.
+  (void)std::fwrite(text.data(), 1, text.size(), stderr);
+  (void)std::fputc('\n', stderr);
+}
 
 const std::vector<Command>& commands() {
   static const std::vector<Command> rows{add_run, add_plan, add_comm, add_fabric, add_import, add_check, add_list};
@@ -136,7 +188,14 @@ int code(Exit exit) { return static_cast<int>(exit); }
 
 /// CLI11 throws for help and version too; those are no faults.
 int parse_failure(const CLI::App& app, const CLI::ParseError& e) {
-  if (e.get_exit_code() == 0) return app.exit(e);
+  if (e.get_exit_code() == 0) {
+    const int exit = app.exit(e);
+    if (!std::cout.flush()) {
+      say("specstep: standard output: cannot be written");
+      return code(Exit::failed);
+    }
+    return exit;
+  }
   say(fmt::format("specstep: {}", e.what()));
   say("run 'specstep --help', or 'specstep COMMAND --help' for one command");
   return code(Exit::wrong_input);

@@ -3,6 +3,7 @@
 
 #include <functional>
 #include <nlohmann/json_fwd.hpp>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -17,10 +18,10 @@ namespace specstep {
 /// Options that every command takes.
 struct CommonOptions {
   std::vector<std::string> sets;
-  std::string json;
-  std::string csv;
+  std::optional<std::string> json;
+  std::optional<std::string> csv;
   bool quiet = false;
-  std::uint64_t seed = 0;
+  std::int64_t seed = 0;
 };
 
 /// Adds them to a sub-command, with an example in its help.

@@ -19,7 +19,9 @@ struct CheckCommand {
 
 void run_check(const CheckCommand& options) {
   const ConfigLibrary library = ConfigLibrary::installed();
-  const std::filesystem::path path = options.file;
+  std::error_code failed;
+  std::filesystem::path path = options.file;
+  if (!std::filesystem::exists(path, failed)) path = installed_file(options.file, library).value_or(path);
   const CheckedFile checked = check_file(path, read_options(options.common, library));
   const std::string text =
       options.dump ? to_yaml(*checked.canonical) : fmt::format("{}: a valid {}\n", options.file, checked.kind);
@@ -30,7 +32,7 @@ void run_check(const CheckCommand& options) {
 void add_check(CLI::App& app) {
   auto options = std::make_shared<CheckCommand>();
   CLI::App* command = app.add_subcommand("check", "is this file valid? Prints every fault, or its full form");
-  command->add_option("file", options->file, "a config file of any kind")->required();
+  command->add_option("file", options->file, "a config file of any kind, or the name of an installed one")->required();
   command->add_flag("--dump", options->dump, "print the full config, defaults and parts included");
   add_common(*command, options->common, "specstep check my-run.yaml --dump > full.yaml");
   command->callback([options] { run_check(*options); });

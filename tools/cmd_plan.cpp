@@ -26,7 +26,8 @@ void plan(const PlanCommand& options) {
   const std::vector<std::string> names = EnumNames<PassKind>::names();
   const auto kind = static_cast<PassKind>(std::find(names.begin(), names.end(), options.pass) - names.begin());
   const Plan built = plan_of(config, kind);
-  deliver(options.common, {plan_text(built, options.every_layer), [&] { return plan_json(built); }, {}});
+  deliver(options.common,
+          {plan_text(built, options.every_layer), [&] { return plan_json(built); }, [&] { return plan_csv(built); }});
 }
 }  // namespace
 

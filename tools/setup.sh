@@ -2,7 +2,7 @@
 
 build_packages="g++ cmake ninja-build libyaml-cpp-dev libcli11-dev nlohmann-json3-dev libfmt-dev"
 test_packages="libgtest-dev libgmock-dev clang-format binutils"
-all_packages="clang clang-tidy libclang-rt-14-dev"
+all_packages="clang clang-tidy"
 
 note() { printf '%s\n' "$*" >&2; }
 

@@ -56,6 +56,7 @@ using yaml::Node;
 /// What all readers of one file share.
 struct Context {
   const ReadOptions& options;
+  std::vector<Override> overrides;  // a copy: an index of a list shorthand is spelled out on the way
   Sources& sources;
   Issues& issues;
   std::set<const Override*> used;
@@ -137,17 +138,19 @@ class Reader final : public Visitor {
 
   void map(const MapDoor& door) override {
     Node local = *node_;
-    std::size_t opened = 0;
+    const std::size_t opened = context_.open_files.size();
     if (!door.part.empty() && local.kind == Node::Kind::scalar) {
       if (!open_part(local, door.part)) return;
-      opened = 1;
+    } else if (!door.part.empty() && local.kind == Node::Kind::map && !open_under(local, door.part)) {
+      return;
     } else if (!door.scalar_key.empty() && local.kind == Node::Kind::scalar) {
       local = wrapped(door.scalar_key);
     } else if (!door.list_key.empty() && local.kind == Node::Kind::list) {
       local = wrapped(door.list_key);
     }
+    if (!door.list_key.empty()) spell_out_indices(door.list_key);
     read_map(door, local);
-    if (opened > 0) context_.open_files.pop_back();
+    context_.open_files.resize(opened);
   }
 
   void field(std::string_view key, std::string_view doc, bool required, bool, const Door& door) override {
@@ -174,7 +177,7 @@ class Reader final : public Visitor {
   /// A key with nothing behind it is a fault, never a default. A map may be empty: overrides may fill it.
   bool has_value() {
     if (node_->kind != Node::Kind::null) return true;
-    for (const Override& o : context_.options.overrides)
+    for (const Override& o : context_.overrides)
       if (targets_below(o, path_)) return true;
     wrong(node_->text == "null" ? "a value; the text null is written \"null\"" : "a value, or leave the key out");
     return false;
@@ -196,6 +199,30 @@ class Reader final : public Visitor {
     Node out{.kind = Node::Kind::map, .text = {}, .items = {}, .entries = {}, .at = node_->at};
     out.entries.push_back({std::string(key), node_->at, *node_});
     return out;
+  }
+
+  /// `comm[0].backend` of a map whose list shorthand is `table` means `comm.table[0].backend`.
+  void spell_out_indices(std::string_view list_key) {
+    for (Override& o : context_.overrides)
+      if (is_prefix(path_, o) && o.path[path_.size()].front() == '[')
+        o.path.insert(o.path.begin() + static_cast<std::ptrdiff_t>(path_.size()), std::string(list_key));
+  }
+
+  /// A part given as a map may start from another one: `base: NAME` inside it, or the name it had in a base file.
+  bool open_under(Node& local, std::string_view folder) {
+    const Node* base = local.find("base");
+    if (!base) base = local.under.get();
+    if (!base) return true;
+    const Node named = *base;
+    if (named.kind != Node::Kind::scalar) {
+      report(named.at, "base", "is not text", "a path, or a name of configs/" + std::string(folder));
+      return false;
+    }
+    Node part;
+    if (!Reader(context_, named, path_).open_part(part, folder)) return false;
+    std::erase_if(local.entries, [](const yaml::Entry& e) { return e.key == "base"; });
+    local = yaml::merged(std::move(part), local);
+    return true;
   }
 
   bool open_part(Node& local, std::string_view folder) {
@@ -254,7 +281,7 @@ class Reader final : public Visitor {
   static bool targets_below(const Override& o, const std::vector<std::string>& path) { return is_prefix(path, o); }
 
   void apply_map_overrides(Node& local) {
-    for (const Override& o : context_.options.overrides) {
+    for (const Override& o : context_.overrides) {
       if (!is_prefix(path_, o)) continue;
       const std::string& key = o.path[path_.size()];
       if (key.front() == '[') continue;
@@ -265,13 +292,15 @@ class Reader final : public Visitor {
         local.entries.push_back({key, o.value.at, std::move(empty)});
         found = &local.entries.back().value;
       }
-      if (last) *found = o.value;
-      if (last) context_.used.insert(&o);
+      if (!last) continue;
+      *found = o.value;
+      context_.used.insert(&o);
+      if (key == "value") yaml::forget_source(local);
     }
   }
 
   void apply_list_overrides(Node& local) {
-    for (const Override& o : context_.options.overrides) {
+    for (const Override& o : context_.overrides) {
       if (!is_prefix(path_, o)) continue;
       const std::string& key = o.path[path_.size()];
       std::size_t index = 0;
@@ -301,11 +330,11 @@ class Reader final : public Visitor {
 namespace detail {
 
 void read(const yaml::Node& root, const ReadOptions& options, const Door& door, Sources& sources, Issues& issues) {
-  Context context{options, sources, issues, {}, {}};
+  Context context{options, options.overrides, sources, issues, {}, {}};
   if (root.at.line > 0) context.open_files.push_back(std::filesystem::weakly_canonical(root.at.file));
   Reader reader(context, root, {});
   door.visit(reader);
-  for (const Override& o : options.overrides)
+  for (const Override& o : context.overrides)
     if (!context.used.contains(&o) && issues.empty())
       issues.push_back({o.value.at, joined(o.path), "sets nothing", "the path of a key of this file"});
 }

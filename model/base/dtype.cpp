@@ -34,6 +34,8 @@ void describe(Fields& f, WeightFormat& w) {
 void check(const WeightFormat& w, Checker& c) {
   if (bytes_of(w.dtype) < 1 && w.group == 0)
     c.fail("group", "missing", name_of(w.dtype) + " needs scales: the number of values that share one");
+  if (bytes_of(w.dtype) >= 2 && w.group > 0)
+    c.fail("group", "has no meaning here", name_of(w.dtype) + " is stored without scales");
 }
 
 }  // namespace specstep

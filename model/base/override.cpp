@@ -42,6 +42,7 @@ Override parse_override(const std::string& text) {
     }
     const std::size_t end = std::min(path.find_first_of(".[", i), path.size());
     if (end == i) throw InputError(Issue{at, path, "an empty key", shape});
+    if (path.find_first_of(" \t\n", i) < end) throw InputError(Issue{at, path, "a space in a key", shape});
     out.path.push_back(path.substr(i, end - i));
     i = end;
     if (i < path.size() && path[i] == '.') {
@@ -52,7 +53,11 @@ Override parse_override(const std::string& text) {
   if (out.path.front().front() == '[') throw InputError(Issue{at, path, "an index without a list", shape});
   const std::string value = text.substr(equals + 1);
   if (value.empty()) throw InputError(Issue{at, path, "no value behind '='", shape});
-  out.value = yaml::parse(value, at.file);
+  try {
+    out.value = yaml::parse(value, at.file);
+  } catch (const InputError& e) {
+    throw InputError(Issue{at, path, "the value is no YAML: " + e.issues().front().what, shape});
+  }
   place_everywhere(out.value, at);
   return out;
 }
@@ -70,7 +75,8 @@ Node load_chain(const std::filesystem::path& path, std::vector<std::filesystem::
   open.push_back(std::filesystem::weakly_canonical(path));
   if (std::find(open.begin(), open.end(), file) != open.end())
     throw InputError(Issue{at, "base", fmt::format("'{}' leads back to itself", base->text), "a file that does not"});
-  if (!std::filesystem::exists(file))
+  std::error_code failed;
+  if (!std::filesystem::is_regular_file(file, failed))
     throw InputError(Issue{at, "base", fmt::format("no such file '{}'", base->text), "a path relative to this file"});
   std::erase_if(root.entries, [](const yaml::Entry& e) { return e.key == "base"; });
   return yaml::merged(load_chain(file, open, faults), root);

@@ -10,9 +10,13 @@ namespace specstep {
 /// In a file: `{value: 1792, source: "datasheet, page, date"}`, or a bare number (then the source is unknown).
 struct Quantity {
   double value = 0;
-  std::string source = "not given";
+  std::string source = no_source;
   bool fitted = false;  // true: obtained by fitting, and `source` says to what
   bool operator==(const Quantity&) const = default;
+
+  static constexpr const char* no_source = "not given";
+  /// False for a bare number, and for one whose source says that it is assumed.
+  bool has_source() const { return source != no_source && !source.starts_with("assumed"); }
 };
 
 template <>

@@ -7,6 +7,8 @@
 #include <yaml-cpp/parser.h>
 
 #include <algorithm>
+#include <cerrno>
+#include <cstring>
 #include <fstream>
 #include <istream>
 #include <sstream>
@@ -227,7 +229,7 @@ std::string read_text(const std::filesystem::path& path, std::uintmax_t limit) {
   const std::string file = path.string();
   std::error_code failed;
   const auto status = std::filesystem::status(path, failed);
-  if (!std::filesystem::exists(status)) throw InputError(Issue{{file}, "", "no such file", ""});
+  if (!std::filesystem::exists(status)) throw InputError(Issue{{file}, "", "no such file", "a path that exists"});
   if (std::filesystem::is_directory(status)) throw InputError(Issue{{file}, "", "is a directory", "a file"});
   if (std::filesystem::is_regular_file(status)) {
     const std::uintmax_t size = std::filesystem::file_size(path, failed);
@@ -237,6 +239,7 @@ std::string read_text(const std::filesystem::path& path, std::uintmax_t limit) {
                              fmt::format("is {:.1f} MB large", static_cast<double>(size) / 1e6),
                              fmt::format("at most {:.1f} MB", static_cast<double>(limit) / 1e6)});
   }
+  errno = 0;
   std::ifstream in(path, std::ios::binary);
   std::string text;
   std::vector<char> block(1 << 16);
@@ -247,14 +250,26 @@ std::string read_text(const std::filesystem::path& path, std::uintmax_t limit) {
       throw InputError(
           Issue{{file}, "", "is too large", fmt::format("at most {:.1f} MB", static_cast<double>(limit) / 1e6)});
   }
-  if (!in.eof()) throw InputError(Issue{{file}, "", "cannot be read", ""});
+  if (!in.eof())
+    throw InputError(
+        Issue{{file}, "", fmt::format("cannot be read: {}", std::strerror(errno)), "a file that can be read"});
   return text;
 }
 
 Node load(const std::filesystem::path& path, Issues* faults) { return parse(read_text(path), path.string(), faults); }
 
+void forget_source(Node& quantity) {
+  std::erase_if(quantity.entries, [](const Entry& e) { return e.key == "source" || e.key == "fitted"; });
+}
+
 Node merged(Node base, const Node& over) {
-  if (base.kind != Node::Kind::map || over.kind != Node::Kind::map) return over;
+  if (base.kind == Node::Kind::scalar && over.kind == Node::Kind::map && !over.find("base")) {
+    Node out = over;
+    out.under = std::make_shared<const Node>(std::move(base));
+    return out;
+  }
+  if (base.kind != Node::Kind::map || over.kind != Node::Kind::map || over.find("base")) return over;
+  if (base.find("source") && over.find("value")) forget_source(base);
   for (const Entry& entry : over.entries) {
     if (Node* found = base.find(entry.key))
       *found = merged(std::move(*found), entry.value);

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <filesystem>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -21,6 +22,7 @@ struct Node {
   std::vector<Node> items;     // of a list
   std::vector<Entry> entries;  // of a map
   Location at;
+  std::shared_ptr<const Node> under;  // a scalar of a base file that this map was laid over: a part by name, changed
 
   /// The value of a key of this map, or nullptr.
   const Node* find(std::string_view key) const;
@@ -50,7 +52,12 @@ Node load(const std::filesystem::path& path, Issues* faults = nullptr);
 /// Whole text of a file of at most `limit` bytes; InputError names the reason otherwise.
 std::string read_text(const std::filesystem::path& path, std::uintmax_t limit = max_file_bytes);
 
-/// `over` laid upon `base`: maps merge key by key, anything else is replaced.
+/// `over` laid upon `base`: maps merge key by key, anything else is replaced. A map over a scalar keeps the scalar
+/// `under` it, so that keys of a part named in the base file can be changed. A number with a source is one thing: a new
+/// `value` drops the old `source`.
 Node merged(Node base, const Node& over);
+
+/// Drops source and fitted of a quantity map whose value is about to change.
+void forget_source(Node& quantity);
 
 }  // namespace specstep::yaml

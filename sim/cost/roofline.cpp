@@ -30,7 +30,8 @@ struct ClassOf {
 };
 
 comm::Provenance provenance_of(const Quantity& q) {
-  return q.fitted ? comm::Provenance::fit : comm::Provenance::measured;
+  if (q.fitted) return comm::Provenance::fit;
+  return q.has_source() ? comm::Provenance::measured : comm::Provenance::assumed;
 }
 
 }  // namespace

@@ -1,10 +1,10 @@
 // The CUDA module: what it was built with, and what it finds on this node.
+#include "sim/module.h"
+
 #include <cublasLt.h>
 #include <cuda_runtime_api.h>
 #include <dlfcn.h>
 #include <fmt/format.h>
-
-#include "sim/module.h"
 
 namespace {
 
@@ -40,11 +40,13 @@ void versions(std::vector<std::pair<std::string, std::string>>& out) {
   const bool known = cudaDriverGetVersion(&driver) == cudaSuccess && driver > 0;
   out.push_back({"cuda", fmt::format("{} (built with {})", dotted(runtime), dotted(CUDART_VERSION))});
   out.push_back({"cuda driver", known ? dotted(driver) : "none"});
-  out.push_back({"cublasLt", fmt::format("{}.{}.{}", cublasLtGetVersion() / 10000, cublasLtGetVersion() / 100 % 100, cublasLtGetVersion() % 100)});
+  out.push_back({"cublasLt", fmt::format("{}.{}.{}", cublasLtGetVersion() / 10000, cublasLtGetVersion() / 100 % 100,
+                                         cublasLtGetVersion() % 100)});
   out.push_back({"nccl", nccl_version()});
   out.push_back({"gpus", devices()});
 }
 
 }  // namespace
 
-extern "C" __attribute__((visibility("default"))) const specstep::ModuleTable specstep_module{specstep::module_abi, versions};
+extern "C" __attribute__((visibility("default")))
+const specstep::ModuleTable specstep_module{specstep::module_abi, versions};

@@ -24,6 +24,7 @@ class Benchmark {
   }
 
   RunResult run() {
+    check_memory();
     prefill();
     decode();
     if (config_.speculative()) cycle();
@@ -35,7 +36,6 @@ class Benchmark {
 
  private:
   PlanOptions options() const { return {config_.comm.embedding_allreduce, config_.comm.logits_gather}; }
-  bool has_draft_model() const { return config_.speculative() && config_.draft && config_.draft->has_model(); }
   std::int64_t verify_tokens() const { return config_.speculation.draft_length + 1; }
 
   /// Carries out one pass and notes where its time went, weighted into the provenance.
@@ -110,7 +110,8 @@ class Benchmark {
   void prefill() {
     const PhaseResult target = pass(PassKind::prefill, config_.workload.prompt_tokens, 0, 1, false);
     ttft_ = target.seconds;
-    if (has_draft_model()) ttft_ += pass(PassKind::prefill, config_.workload.prompt_tokens, 0, 1, true).seconds;
+    if (config_.drafts_with_model())
+      ttft_ += pass(PassKind::prefill, config_.workload.prompt_tokens, 0, 1, true).seconds;
     put("prefill.pass_ms", target.seconds / ms);
     put("ttft_ms", ttft_ / ms);
     result_.phases.push_back(target);
@@ -124,19 +125,19 @@ class Benchmark {
     put("decode.step_ms", step_ / ms);
     put("decode.tok_s", static_cast<double>(config_.workload.batch) / step_);
     put("decode.tok_s_per_user", 1 / step_);
-    if (!config_.speculative()) put("allreduce.isolated_us", step.allreduce_seconds / us);
+    if (!config_.speculative()) put_allreduce(step);
     result_.phases.push_back(step);
   }
 
   void cycle() {
-    const double length = accept_length(config_.speculation.acceptance, config_.speculation.draft_length);
+    const double length = accept_length(*config_.speculation.acceptance, config_.speculation.draft_length);
     cycles_ = static_cast<double>(config_.workload.output_tokens - 1) / length;
     PhaseResult verify = growing_pass(PassKind::verify, verify_tokens(), cycles_, false);
     verify.passes_per_cycle = 1;
     cycle_ = verify.seconds;
-    if (has_draft_model()) draft_passes();
+    if (config_.drafts_with_model()) draft_passes();
     put("verify.pass_ms", verify.seconds / ms);
-    put("allreduce.isolated_us", verify.allreduce_seconds / us);
+    put_allreduce(verify);
     put("speculative.cycle_ms", cycle_ / ms);
     put("speculative.accept_length", length);
     put("speculative.tok_s", static_cast<double>(config_.workload.batch) * length / cycle_);
@@ -168,24 +169,51 @@ class Benchmark {
 
   void memory_and_graphs() {
     double weights = weight_memory(config_.stack, config_.parallel);
-    if (has_draft_model()) weights += weight_memory(*config_.draft, config_.parallel);
+    if (config_.drafts_with_model()) weights += weight_memory(*config_.draft, config_.parallel);
     put("memory.weights_gib", weights / gib);
     const PassKind main = config_.speculative() ? PassKind::verify : PassKind::decode;
     const LaunchChoice choice = choose_launch(config_.engine, main, config_.workload.batch, config_.speculative());
     put("graph.count", static_cast<double>(captured_batches(config_.engine, config_.speculative()).size()));
     put("graph.padded_batch", static_cast<double>(choice.padded_batch));
-    if (choice.launch == Launch::eager)
-      result_.notes.push_back(fmt::format("{} runs eagerly at batch {}: not captured, or beyond graph.max_batch {}",
-                                          name_of(main), config_.workload.batch, config_.engine.graph.max_batch));
+    if (choice.launch == Launch::eager) note_eager(main);
+  }
+
+  void note_eager(PassKind kind) {
+    const std::int64_t batch = config_.workload.batch;
+    if (config_.engine.phases.of(kind) == Launch::eager)
+      return result_.notes.push_back(fmt::format("{} runs eagerly: engine.phases says so", name_of(kind)));
+    const std::vector<std::int64_t> sizes = captured_batches(config_.engine, config_.speculative());
+    result_.notes.push_back(
+        fmt::format("{} runs eagerly at batch {}: with graph.max_batch {} the largest size this engine captures is {}",
+                    name_of(kind), batch, config_.engine.graph.max_batch, sizes.empty() ? 0 : sizes.back()));
+  }
+
+  /// An engine would not start: its weights alone exceed the GPU.
+  void check_memory() const {
+    double weights = weight_memory(config_.stack, config_.parallel);
+    if (config_.drafts_with_model()) weights += weight_memory(*config_.draft, config_.parallel);
+    const double have = config_.machine.gpu.memory_gib.value;
+    if (weights / gib > have)
+      throw Error(
+          fmt::format("Not enough memory: the weights need {:.1f} GiB on each GPU, which has {:.1f} GiB; more ranks "
+                      "(parallel.tensor), "
+                      "smaller weight formats or a larger GPU would fit",
+                      weights / gib, have));
   }
 
   void finish_provenance() {
     double all = 0;
-    for (const char* source : {"measured", "fit", "datasheet"}) all += time_by_source_[source];
+    for (const std::string& source : EnumNames<comm::Provenance>::names()) all += time_by_source_[source];
     for (const auto& [source, seconds] : time_by_source_) result_.provenance[source] = all > 0 ? seconds / all : 0;
   }
 
+  void put_allreduce(const PhaseResult& phase) {
+    if (phase.allreduces_in_layer > 0) put("allreduce.isolated_us", phase.allreduce_seconds / us);
+  }
+
   void put(const std::string& name, double value) {
+    if (!std::isfinite(value))
+      throw Error(name + " is not finite: a number of the machine or the workload is beyond all reason");
     result_.metrics[name] = {value, {value}, value, value, "none: a price has no samples"};
   }
 

@@ -1,12 +1,12 @@
 // The MPI module: the one source that sees MPI.
+#include "sim/module.h"
+
 #include <mpi.h>
 
 #include <algorithm>
 #include <string>
 #include <utility>
 #include <vector>
-
-#include "sim/module.h"
 
 namespace {
 
@@ -20,4 +20,5 @@ void versions(std::vector<std::pair<std::string, std::string>>& out) {
 
 }  // namespace
 
-extern "C" __attribute__((visibility("default"))) const specstep::ModuleTable specstep_module{specstep::module_abi, versions};
+extern "C" __attribute__((visibility("default")))
+const specstep::ModuleTable specstep_module{specstep::module_abi, versions};

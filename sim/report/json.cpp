@@ -70,14 +70,17 @@ Json to_json(const StudyResult& study) {
 }
 
 namespace {
-std::string csv_rows(const RunResult& r, const std::string& prefix) {
+/// `reported`: nullptr for a plain run, else one more column, empty where nothing was reported.
+std::string csv_rows(const RunResult& r, const std::string& prefix, const std::map<std::string, double>* reported) {
   std::string out;
   for (const MetricRow& row : metric_rows()) {
     const auto found = r.metrics.find(std::string(row.name));
     if (found == r.metrics.end()) continue;
     const Metric& m = found->second;
-    out += fmt::format("{}{},{},{},{},{},{}\n", prefix, row.name, m.value, row.unit,
-                       row.better == Better::higher ? "higher" : "lower", m.low, m.high);
+    std::string last;
+    if (reported) last = reported->contains(found->first) ? fmt::format(",{}", reported->at(found->first)) : ",";
+    out += fmt::format("{}{},{},{},{},{},{}{}\n", prefix, row.name, m.value, row.unit,
+                       row.better == Better::higher ? "higher" : "lower", m.low, m.high, last);
   }
   return out;
 }
@@ -90,11 +93,11 @@ std::string csv_field(const std::string& text) {
 }
 }  // namespace
 
-std::string to_csv(const RunResult& r) { return "metric,value,unit,better,low,high\n" + csv_rows(r, ""); }
+std::string to_csv(const RunResult& r) { return "metric,value,unit,better,low,high\n" + csv_rows(r, "", nullptr); }
 
 std::string to_csv(const StudyResult& study) {
-  std::string out = "run,metric,value,unit,better,low,high\n";
-  for (const StudyRow& row : study.rows) out += csv_rows(row.result, csv_field(row.name) + ",");
+  std::string out = "run,metric,value,unit,better,low,high,reported\n";
+  for (const StudyRow& row : study.rows) out += csv_rows(row.result, csv_field(row.name) + ",", &row.reported);
   return out;
 }
 

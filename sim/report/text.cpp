@@ -23,7 +23,7 @@ std::string header(const RunResult& r) {
   out += fmt::format("\n  {} on {}, tensor parallel {}, batch {}, {} prompt + {} output tokens, {} executor\n",
                      c.stack.name, c.machine.name, c.parallel.tensor, c.workload.batch, c.workload.prompt_tokens,
                      c.workload.output_tokens, r.executor);
-  std::string comm = c.comm.table.empty() ? c.comm.backend : "";
+  std::string comm = c.comm.table.empty() ? c.comm.pick(0) : "";
   for (const CommRule& rule : c.comm.table)
     comm += rule.up_to_kib ? fmt::format("{} up to {} KiB, ", rule.backend, *rule.up_to_kib) : rule.backend;
   out += fmt::format("  collectives by {}; ", comm);
@@ -73,7 +73,7 @@ std::string breakdown_table(const RunResult& r) {
   row("one takes", [](const PhaseResult& p) {
     return p.allreduces > 0 ? seconds_text(p.allreduce_seconds) + "  " : std::string("-");
   });
-  row("reads", [](const PhaseResult& p) { return fmt::format("{:.2f} GB  ", p.cost.bytes() / 1e9); });
+  row("moves", [](const PhaseResult& p) { return bytes_text(p.cost.bytes()) + "  "; });
   return out;
 }
 
@@ -87,6 +87,11 @@ std::string provenance_line(const RunResult& r) {
     out += fmt::format("  {:.0f} % outside the range that the numbers were checked in\n", 100 * extrapolated->second);
   for (const std::string& note : r.notes) out += "note: " + note + "\n";
   return out;
+}
+
+std::string study_row(const std::string& run, const std::string& metric, const std::string& reported,
+                      const std::string& predicted, const std::string& rest) {
+  return fmt::format("  {:<24} {:<22} {:>10} {:>10} {}\n", run, metric, reported, predicted, rest);
 }
 
 }  // namespace
@@ -104,19 +109,24 @@ std::string to_text(const StudyResult& study) {
   if (!study.source.empty()) out += "  reported: " + study.source + "\n";
   out += fmt::format("\n  {:<24} {:<22} {:>10} {:>10} {:>8}\n", "run", "metric", "reported", "predicted", "error");
   std::string marks;
-  for (const StudyRow& row : study.rows)
+  for (const StudyRow& row : study.rows) {
+    const bool marked = !row.cause_not_modelled.empty();
+    if (marked) marks += fmt::format("  {}: {}\n", row.name, row.cause_not_modelled);
+    if (row.reported.empty())
+      out += study_row(row.name, "benchmark.tok_s", "-", number(row.result.metrics.at("benchmark.tok_s").value),
+                       fmt::format("{:>8}", "-"));
     for (const auto& [name, reported] : row.reported) {
       const auto found = row.result.metrics.find(name);
-      const bool marked = !row.cause_not_modelled.empty();
       if (found == row.result.metrics.end()) {
-        out += fmt::format("  {:<24} {:<22} {:>10} {:>10} {:>8}\n", row.name, name, number(reported), "-", "-");
+        out += study_row(row.name, name, number(reported), "-", fmt::format("{:>8}  this run has no such metric", "-"));
         continue;
       }
       const double predicted = found->second.value;
-      out += fmt::format("  {:<24} {:<22} {:>10} {:>10} {:>+7.1f}%{}\n", row.name, name, number(reported),
-                         number(predicted), 100 * (predicted / reported - 1), marked ? "  cause not modelled yet" : "");
-      if (marked) marks += fmt::format("  {}: {}\n", row.name, row.cause_not_modelled);
+      out += study_row(
+          row.name, name, number(reported), number(predicted),
+          fmt::format("{:>+7.1f}%{}", 100 * (predicted / reported - 1), marked ? "  cause not modelled yet" : ""));
     }
+  }
   if (!marks.empty())
     out += "\ncause not modelled yet: the machine as described would give the predicted figure\n" + marks;
   return out;
