@@ -131,6 +131,9 @@ void check_draft(const RunConfig& r, Checker& c) {
   check_acceptance(r.speculation.acceptance, r.speculation.depth(), c, "speculation.acceptance");
   if (r.speculation.tree && !needs_model)
     c.fail("speculation.tree", "is for a draft model", "a chain: " + name_of(method) + " proposes one text");
+  if (r.speculation.tree && needs_model && r.draft && r.speculation.tree->topk > r.draft->vocab)
+    c.fail("speculation.tree.topk", fmt::format("is {}", r.speculation.tree->topk),
+           fmt::format("at most the draft's vocabulary, {}", r.draft->vocab));
   if (r.speculation.tree && r.measure.host.temperature > 0 && r.measure.host.accept == AcceptRule::rejection)
     c.fail("measure.host.accept", "rejection does not cover trees", "target_only");
   const AcceptanceSpec& a = r.speculation.acceptance;

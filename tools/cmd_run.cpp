@@ -37,14 +37,17 @@ class ProgressLine {
 void run(const RunOptions& options) {
   const ConfigLibrary library = ConfigLibrary::installed();
   CommonOptions common = options.common;
-  if (!options.executor.empty()) common.sets.push_back("measure.executor=" + options.executor);
-  if (common.seed != 0) common.sets.push_back("measure.host.seed=" + std::to_string(common.seed));
-  const ReadOptions read = read_options(common, library);
   Issues faults;
   const yaml::Node root = load_with_base(config_path(options.config, "runs", library), &faults);
-  if (is_study(root)) {
-    const StudyResult study = run_study(read_config<StudyConfig>(root, read, nullptr, std::move(faults)));
-    return deliver(options.common, {to_text(study), [&] { return to_json(study); }, [&] { return to_csv(study); }});
+  const bool study = is_study(root);
+  if (!study && !options.executor.empty()) common.sets.push_back("measure.executor=" + options.executor);
+  if (!study && common.seed != 0) common.sets.push_back("measure.host.seed=" + std::to_string(common.seed));
+  const ReadOptions read = read_options(common, library);
+  if (study) {
+    if (!options.executor.empty())
+      throw InputError({{}, "--executor", "the file is a study, whose figures are priced", "a run"});
+    const StudyResult result = run_study(read_config<StudyConfig>(root, read, nullptr, std::move(faults)));
+    return deliver(options.common, {to_text(result), [&] { return to_json(result); }, [&] { return to_csv(result); }});
   }
   const auto config = read_config<RunConfig>(root, read, nullptr, std::move(faults));
   const RunResult result = [&] {

@@ -48,7 +48,9 @@ Exchange::Exchange(const RunConfig& config, Team& team)
     : comm_(config.comm),
       topology_(comm::build_topology(config.machine.fabric)),
       team_(team),
-      vectors_(static_cast<std::size_t>(team.ranks())) {}
+      brought_(static_cast<std::size_t>(team.ranks())) {
+  team.at_meetings([this] { carry_out(); });
+}
 
 Exchange::Key Exchange::key_of(comm::Collective kind, std::int64_t bytes, int ranks) const {
   return {kind == comm::Collective::all_reduce ? comm_.pick(bytes) : name_of(kind), ranks};
@@ -79,20 +81,29 @@ void Exchange::prepare(const Plan& plan) {
 void Exchange::run(int rank, const Group& group, comm::Collective kind, std::int64_t bytes,
                    std::vector<float>& vector) {
   if (group.size() <= 1) return;
-  vectors_[static_cast<std::size_t>(rank)] = &vector;
+  brought_[static_cast<std::size_t>(rank)] = {
+      &group, &schedules_.at(key_of(kind, bytes, static_cast<int>(group.size()))), &vector};
   team_.meet();
-  if (rank == group.front()) {
-    const Carried& carried = schedules_.at(key_of(kind, bytes, static_cast<int>(group.size())));
+}
+
+/// By the last rank to arrive, so that a collective costs one meeting.
+void Exchange::carry_out() {
+  for (std::size_t rank = 0; rank < brought_.size(); ++rank) {
+    const Brought first = brought_[rank];
+    if (!first.group || first.group->front() != static_cast<int>(rank)) continue;
     std::vector<std::vector<float>> all;
-    for (const int member : group) all.push_back(std::move(*vectors_[static_cast<std::size_t>(member)]));
-    if (carried.as_fp8)
-      for (auto& v : all) through_fp8(v);
-    comm::run_on_host(carried.schedule, all);
-    if (carried.as_fp8)
-      for (auto& v : all) through_fp8(v);
-    for (std::size_t i = 0; i < group.size(); ++i) *vectors_[static_cast<std::size_t>(group[i])] = std::move(all[i]);
+    for (const int member : *first.group) all.push_back(std::move(*brought_[static_cast<std::size_t>(member)].vector));
+    const auto through = [&] {
+      if (first.carried->as_fp8)
+        for (auto& v : all) through_fp8(v);
+    };
+    through();
+    comm::run_on_host(first.carried->schedule, all);
+    through();
+    for (std::size_t i = 0; i < all.size(); ++i)
+      *brought_[static_cast<std::size_t>((*first.group)[i])].vector = std::move(all[i]);
   }
-  team_.meet();
+  std::fill(brought_.begin(), brought_.end(), Brought{});
 }
 
 }  // namespace specstep::host

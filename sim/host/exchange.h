@@ -25,7 +25,10 @@ using Group = std::vector<int>;
 
 class Exchange {
  public:
+  /// Takes over the team's meetings.
   Exchange(const RunConfig& config, Team& team);
+  Exchange(const Exchange&) = delete;
+  Exchange& operator=(const Exchange&) = delete;
 
   /// Makes the schedules that a plan needs. Throws what allreduce_schedule throws.
   void prepare(const Plan& plan);
@@ -46,7 +49,14 @@ class Exchange {
   comm::Topology topology_;
   Team& team_;
   std::map<Key, Carried> schedules_;
-  std::vector<std::vector<float>*> vectors_;
+  /// What each rank of the meeting under way has brought.
+  struct Brought {
+    const Group* group = nullptr;
+    const Carried* carried = nullptr;
+    std::vector<float>* vector = nullptr;
+  };
+  void carry_out();
+  std::vector<Brought> brought_;
 };
 
 }  // namespace specstep::host

@@ -15,7 +15,7 @@ RunConfig config_of(const std::string& backend, int ranks) {
   // Multicast needs a switch that has it; the other backends take a fabric of PCIe switches.
   const std::string machine = backend == "nvls" ? "8x-h200" : "8x-rtx-pro-6000";
   return load_run("tiny", {"machine=" + machine, "parallel={tensor: " + std::to_string(ranks) + "}",
-                           "comm={backend: " + backend + "}"});
+                           "comm={backend: \"" + backend + "\"}"});
 }
 
 class SumsOnEveryRank : public testing::TestWithParam<std::tuple<std::string, int>> {};

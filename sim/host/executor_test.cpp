@@ -101,7 +101,7 @@ TEST(HostExecutor, AStackTooLargeIsRefusedWithWhatWouldFit) {
 TEST(HostExecutor, WhatCannotBeComputedIsRefused) {
   EXPECT_THAT(refusal_of([] { make_executor(tiny({"comm.embedding_allreduce=false"})); }),
               testing::HasSubstr("comm.embedding_allreduce"));
-  const RunConfig null = tiny({"comm.backend=null"});
+  const RunConfig null = tiny({"comm.backend=\"null\""});
   EXPECT_THAT(refusal_of([&] { run_benchmark(null, *make_executor(null)); }), testing::HasSubstr("moves no values"));
 }
 

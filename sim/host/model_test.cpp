@@ -1,11 +1,14 @@
 // A model is the same on any number of ranks, and in passes of any width.
 #include "sim/host/model.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <complex>
 
 #include "model/build_plan.h"
+#include "sim/host/philox.h"
 #include "sim/host/test_runs.h"
 
 namespace specstep::host {
@@ -31,14 +34,20 @@ Outputs target_passes(Rig& rig) {
   return out;
 }
 
-/// The same of the draft, fed with features of the target, then a draft step.
+/// The same of the draft, fed with features from a counter, then a draft step behind it.
 Outputs draft_passes(Rig& rig) {
-  const Outputs target = target_passes(rig);
-  PassInput in{{{chain_nodes(0, prompt), some_tokens(prompt, 100)}}, target.prefill.features};
+  const auto counted = [](Index rows, Index cols) {
+    Matrix m(rows, cols);
+    for (Index i = 0; i < m.size(); ++i)
+      m.data()[i] = 1.7F * signed_unit(philox({static_cast<std::uint32_t>(i), 0, 0, 0}, {9, 9})[0]);
+    return m;
+  };
+  const bool eagle = rig.config.draft->method == DraftMethod::eagle3;
+  PassInput in{{{chain_nodes(0, prompt), some_tokens(prompt, 100)}}, counted(prompt, eagle ? 3 * 64 : 64)};
   Outputs out;
   out.prefill = rig.runner.draft(PassKind::prefill, prompt, in, nullptr);
   rig.draft.keep(0, 0, first_nodes(prompt));
-  PassInput next{{{chain_nodes(prompt, 1), {11}}}, out.prefill.hidden.bottomRows(1)};
+  PassInput next{{{chain_nodes(prompt, 1), {11}}}, counted(1, 64)};
   out.verify = rig.runner.draft(PassKind::draft, 1, next, nullptr);
   return out;
 }
@@ -60,14 +69,19 @@ struct Case {
   const std::string& stack;
   const std::string& draft;
   bool of_draft;
+  bool in_bf16;
 };
 
 class AnyLayout : public testing::TestWithParam<Case> {};
 
+// Rounding to bf16 changes a value by up to 2^-8 of itself, (2^-7)^2 / 12 / 2 = 2.5e-6 in the mean square; two layouts
+// round independently, so each rounding on the way adds 5e-6. Two layers have about a dozen that count in full. A
+// sparse layer is left out: a rounding may select other tokens, which is another model.
 TEST_P(AnyLayout, IsTheSameModel) {
   const Case& c = GetParam();
   const auto passes = [&](Rig& rig) { return c.of_draft ? draft_passes(rig) : target_passes(rig); };
   for (const char* precision : {"f32", "bf16"}) {
+    if (precision == std::string("bf16") && !c.in_bf16) continue;
     const std::vector<std::string> more{std::string("measure.host={precision: ") + precision + "}"};
     Rig one(small_run(c.stack, c.draft, 1, more));
     const Outputs expected = passes(one);
@@ -82,12 +96,12 @@ TEST_P(AnyLayout, IsTheSameModel) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Stacks, AnyLayout,
-                         testing::Values(Case{"dense", dense_stack, eagle_draft, false},
-                                         Case{"mla_moe", mla_stack, eagle_draft, false},
-                                         Case{"hybrid", hybrid_stack, eagle_draft, false},
-                                         Case{"eagle3", dense_stack, eagle_draft, true},
-                                         Case{"nextn", mla_stack, nextn_draft, true}),
-                         [](const auto& info) { return info.param.name; });
+                         testing::Values(Case{"dense", dense_stack, eagle_draft, false, true},
+                                         Case{"mla_moe", mla_stack, eagle_draft, false, true},
+                                         Case{"hybrid", hybrid_stack, eagle_draft, false, false},
+                                         Case{"eagle3", dense_stack, eagle_draft, true, true},
+                                         Case{"nextn", mla_stack, nextn_draft, true, true}),
+                         [](const auto& given) { return given.param.name; });
 
 TEST(Layouts, ExpertAndAttentionGroupsAreTheSameModel) {
   const std::vector<std::string> batch{"workload.batch=3"};  // one attention group lacks a text
@@ -147,10 +161,10 @@ TEST_P(AnyWidth, VerifyingIsDecodingStepByStep) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Stacks, AnyWidth,
-                         testing::Values(Case{"dense", dense_stack, eagle_draft, false},
-                                         Case{"mla_moe", mla_stack, eagle_draft, false},
-                                         Case{"hybrid", hybrid_stack, eagle_draft, false}),
-                         [](const auto& info) { return info.param.name; });
+                         testing::Values(Case{"dense", dense_stack, eagle_draft, false, true},
+                                         Case{"mla_moe", mla_stack, eagle_draft, false, true},
+                                         Case{"hybrid", hybrid_stack, eagle_draft, false, true}),
+                         [](const auto& given) { return given.param.name; });
 
 /// A dense gqa stack once more, in double, from its definition.
 class Reference {

@@ -9,7 +9,7 @@ namespace {
 struct Stopped {};
 }  // namespace
 
-Team::Team(int ranks) : ranks_(ranks), barrier_(std::in_place, ranks) {
+Team::Team(int ranks) : ranks_(ranks), barrier_(std::in_place, ranks, Meeting{this}) {
   for (int rank = 1; rank < ranks; ++rank)
     threads_.emplace_back([this, rank](const std::stop_token& stop) { serve(stop, rank); });
 }
@@ -29,14 +29,29 @@ void Team::run(const std::function<void(int)>& work) {
   changed_.wait(lock, [&] { return running_ == 0; });
   if (!failed_) return;
   failed_ = false;
-  barrier_.emplace(ranks_);
+  barrier_.emplace(ranks_, Meeting{this});
   std::rethrow_exception(std::exchange(error_, nullptr));
 }
 
 void Team::meet() {
-  if (ranks_ == 1) return;
+  if (ranks_ == 1) return met();
   barrier_->arrive_and_wait();
   if (failed_) throw Stopped{};
+}
+
+void Team::met() noexcept {
+  if (failed_ || !act_) return;
+  try {
+    act_();
+  } catch (...) {
+    blame(std::current_exception());
+  }
+}
+
+void Team::blame(std::exception_ptr error) {
+  const std::lock_guard lock(mutex_);
+  if (!error_) error_ = std::move(error);
+  failed_ = true;
 }
 
 void Team::serve(const std::stop_token& stop, int rank) {
@@ -57,11 +72,7 @@ void Team::carry_out(int rank) {
   } catch (const Stopped&) {
     barrier_->arrive_and_drop();
   } catch (...) {
-    {
-      const std::lock_guard lock(mutex_);
-      if (!error_) error_ = std::current_exception();
-    }
-    failed_ = true;
+    blame(std::current_exception());
     barrier_->arrive_and_drop();
   }
   {

@@ -26,14 +26,24 @@ class Team {
   void run(const std::function<void(int)>& work);
   /// Inside work: all ranks meet. Every rank must call it equally often.
   void meet();
+  /// What the last rank to arrive does at each meeting, before any goes on. An error ends all ranks, like one of
+  /// theirs.
+  void at_meetings(std::function<void()> act) { act_ = std::move(act); }
 
  private:
+  struct Meeting {
+    Team* team;
+    void operator()() const noexcept { team->met(); }
+  };
+  void met() noexcept;
+  void blame(std::exception_ptr error);
   void serve(const std::stop_token& stop, int rank);
   void carry_out(int rank);
 
   int ranks_;
-  std::optional<std::barrier<>> barrier_;
+  std::optional<std::barrier<Meeting>> barrier_;
   std::atomic<bool> failed_ = false;
+  std::function<void()> act_;
   std::mutex mutex_;
   std::condition_variable_any changed_;
   const std::function<void(int)>* work_ = nullptr;

@@ -11,11 +11,11 @@ namespace specstep::host {
 /// Every number divides by eight ranks except the vocabulary, which has to be padded, and the key/value heads, which
 /// have to be replicated.
 inline const std::string dense_stack =
-    "stack={name: dense, source: test, layers: 3, hidden: 64, vocab: 100, attention: {kind: gqa, heads: 8, kv_heads: "
+    "stack={name: dense, source: test, layers: 2, hidden: 64, vocab: 100, attention: {kind: gqa, heads: 8, kv_heads: "
     "2, "
     "head_dim: 8, qk_norm: true}, mlp: {kind: dense, intermediate: 64}, weights: {rest: bf16}}";
 inline const std::string mla_stack =
-    "stack={name: mla, source: test, layers: 3, hidden: 64, vocab: 100, attention: {kind: mla, heads: 8, q_rank: 24, "
+    "stack={name: mla, source: test, layers: 2, hidden: 64, vocab: 100, attention: {kind: mla, heads: 8, q_rank: 24, "
     "kv_rank: 16, nope_dim: 8, rope_dim: 4, value_dim: 8}, mlp: {kind: moe, intermediate: 64, experts: 8, top_k: 2, "
     "expert_intermediate: 64, shared_experts: 1, leading_dense_layers: 1}, weights: {rest: bf16, experts: {dtype: "
     "int4, "
