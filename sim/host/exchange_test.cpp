@@ -12,10 +12,14 @@ namespace specstep::host {
 namespace {
 
 RunConfig config_of(const std::string& backend, int ranks) {
+  std::vector<std::string> sets{"parallel={tensor: " + std::to_string(ranks) + "}",
+                                "comm={backend: \"" + backend + "\"}"};
   // Multicast needs a switch that has it; the other backends take a fabric of PCIe switches.
-  const std::string machine = backend == "nvls" ? "8x-h200" : "8x-rtx-pro-6000";
-  return load_run("tiny", {"machine=" + machine, "parallel={tensor: " + std::to_string(ranks) + "}",
-                           "comm={backend: \"" + backend + "\"}"});
+  if (backend == "nvls")
+    sets.insert(sets.begin(), {"machine=8x-h200", "machine.fabric.multicast=true"});
+  else
+    sets.insert(sets.begin(), "machine=8x-rtx-pro-6000");
+  return load_run("tiny", sets);
 }
 
 class SumsOnEveryRank : public testing::TestWithParam<std::tuple<std::string, int>> {};
@@ -23,9 +27,6 @@ class SumsOnEveryRank : public testing::TestWithParam<std::tuple<std::string, in
 TEST_P(SumsOnEveryRank, ThroughTheBackendsSchedule) {
   const auto [backend, ranks] = GetParam();
   const RunConfig config = config_of(backend, ranks);
-  const comm::Topology topology = comm::build_topology(config.machine.fabric);
-  if (comm::refusal(backend, topology, {comm::Collective::all_reduce, ranks, 4096, DType::bf16, true}))
-    GTEST_SKIP() << "this fabric has no " << backend << " for " << ranks << " ranks";
   Team team(ranks);
   Exchange exchange(config, team);
   const Plan plan = build_plan(config.stack, config.parallel, {PassKind::decode, 1, 1, 0});
@@ -54,8 +55,10 @@ TEST_P(SumsOnEveryRank, ThroughTheBackendsSchedule) {
 
 INSTANTIATE_TEST_SUITE_P(Backends, SumsOnEveryRank,
                          testing::Combine(testing::Values("nccl", "nccl_sym", "nccl_dev", "push1", "pull1", "rsag",
-                                                          "island", "hostbc", "ring", "ce", "q8", "nvls"),
+                                                          "hostbc", "ring", "ce", "q8", "nvls"),
                                           testing::Values(2, 4, 8)));
+// Fewer ranks than eight all hang on one switch of this fabric.
+INSTANTIATE_TEST_SUITE_P(Islands, SumsOnEveryRank, testing::Combine(testing::Values("island"), testing::Values(8)));
 
 TEST(Exchange, WhatMovesNothingIsRefused) {
   for (const char* backend : {"null", "delay"}) {

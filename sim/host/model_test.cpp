@@ -4,10 +4,6 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
-#include <cmath>
-#include <complex>
-
-#include "model/build_plan.h"
 #include "sim/host/philox.h"
 #include "sim/host/test_runs.h"
 
@@ -165,99 +161,6 @@ INSTANTIATE_TEST_SUITE_P(Stacks, AnyWidth,
                                          Case{"mla_moe", mla_stack, eagle_draft, false, true},
                                          Case{"hybrid", hybrid_stack, eagle_draft, false, true}),
                          [](const auto& given) { return given.param.name; });
-
-/// A dense gqa stack once more, in double, from its definition.
-class Reference {
- public:
-  explicit Reference(const RunConfig& config)
-      : s_(config.stack), plan_(build_plan(s_, {}, {PassKind::decode})), view_(view_of(s_, nullptr)) {}
-
-  Eigen::VectorXd last_logits(const std::vector<std::int32_t>& tokens) {
-    std::vector<Eigen::VectorXd> stream;
-    for (const std::int32_t t : tokens) stream.emplace_back(at(-1, StepKind::embed).row(t).transpose());
-    for (std::int32_t layer = 0; layer < s_.layers; ++layer) {
-      std::vector<Eigen::VectorXd> qkv;
-      for (const auto& x : stream) qkv.push_back(at(layer, StepKind::qkv) * normed(x, layer, StepKind::attention_norm));
-      for (std::size_t t = 0; t < stream.size(); ++t) prepare_heads(qkv[t], layer, static_cast<double>(t));
-      for (std::size_t t = 0; t < stream.size(); ++t) {
-        stream[t] += at(layer, StepKind::o_proj) * attended(qkv, t);
-        const Eigen::VectorXd both = at(layer, StepKind::gate_up) * normed(stream[t], layer, StepKind::mlp_norm);
-        const Eigen::Index half = both.size() / 2;
-        Eigen::VectorXd active(half);
-        for (Eigen::Index i = 0; i < half; ++i) active(i) = both(i) / (1 + std::exp(-both(i))) * both(half + i);
-        stream[t] += at(layer, StepKind::down) * active;
-      }
-    }
-    return at(-1, StepKind::lm_head) * normed(stream.back(), -1, StepKind::final_norm);
-  }
-
- private:
-  Eigen::MatrixXd at(std::int32_t layer, StepKind kind) const {
-    for (const Weight& w : plan_.weights)
-      if (w.layer == layer && w.step == kind) return make_weight(plan_, w, 0, view_, 1).front().cast<double>();
-    throw std::logic_error("no such weight");
-  }
-  Eigen::VectorXd normed(const Eigen::VectorXd& x, std::int32_t layer, StepKind kind) const {
-    const double rms = std::sqrt(x.squaredNorm() / static_cast<double>(x.size()) + 1e-6);
-    return (x / rms).cwiseProduct(at(layer, kind).col(0));
-  }
-  /// Norm of each head of q and k, then the rotation as a complex product.
-  void prepare_heads(Eigen::VectorXd& row, std::int32_t layer, double position) const {
-    const Eigen::Index dim = s_.attention.head_dim;
-    for (Eigen::Index h = 0; h < s_.attention.heads + s_.attention.kv_heads; ++h) {
-      Eigen::VectorXd head = normed(row.segment(h * dim, dim), layer, StepKind::qk_norm);
-      for (Eigen::Index i = 0; i < dim / 2; ++i) {
-        const double angle = position / std::pow(10000.0, 2.0 * static_cast<double>(i) / static_cast<double>(dim));
-        const std::complex<double> turned = std::complex<double>(head(i), head(i + dim / 2)) * std::polar(1.0, angle);
-        head(i) = turned.real();
-        head(i + dim / 2) = turned.imag();
-      }
-      row.segment(h * dim, dim) = head;
-    }
-  }
-  Eigen::VectorXd attended(const std::vector<Eigen::VectorXd>& qkv, std::size_t query) const {
-    const AttentionSpec& a = s_.attention;
-    Eigen::VectorXd out = Eigen::VectorXd::Zero(a.heads * a.head_dim);
-    for (Eigen::Index h = 0; h < a.heads; ++h) {
-      const Eigen::Index kv = h / (a.heads / a.kv_heads);
-      double sum = 0;
-      for (std::size_t t = 0; t <= query; ++t) {
-        const auto key = qkv[t].segment((a.heads + kv) * a.head_dim, a.head_dim);
-        const auto value = qkv[t].segment((a.heads + a.kv_heads + kv) * a.head_dim, a.head_dim);
-        const double weight = std::exp(qkv[query].segment(h * a.head_dim, a.head_dim).dot(key) / std::sqrt(a.head_dim));
-        out.segment(h * a.head_dim, a.head_dim) += weight * value;
-        sum += weight;
-      }
-      out.segment(h * a.head_dim, a.head_dim) /= sum;
-    }
-    return out;
-  }
-
-  StackSpec s_;
-  Plan plan_;
-  ModelView view_;
-};
-
-TEST(Model, ComputesTheTransformerOfItsDefinition) {
-  Rig rig(small_run(dense_stack, eagle_draft, 1));
-  const std::vector<std::int32_t> text = some_tokens(prompt, 100);
-  const Matrix logits =
-      rig.runner.target(PassKind::prefill, prompt, {{{chain_nodes(0, prompt), text}}, {}}, nullptr).logits;
-  const Eigen::VectorXd expected = Reference(rig.config).last_logits(text);
-  EXPECT_LT((logits.row(0).transpose().cast<double>() - expected).squaredNorm() / expected.squaredNorm(), 1e-11);
-}
-
-// Products with the latent absorbed equal attention over keys and values made from it: q (W c) = (q W) c.
-TEST(Model, AnMlaLayerLooksBackThroughItsLatents) {
-  Rig rig(small_run(mla_stack, eagle_draft, 1));
-  const auto logits_behind = [&](std::int32_t first) {
-    std::vector<std::int32_t> text = some_tokens(prompt, 100);
-    text.front() = first;
-    rig.target.clear(0);
-    return rig.runner.target(PassKind::prefill, prompt, {{{chain_nodes(0, prompt), text}}, {}}, nullptr).logits;
-  };
-  EXPECT_GT(nmse(logits_behind(1), logits_behind(2)), 1e-3);  // the first token matters to the last
-}
 
 TEST(Model, AWindowForgetsWhatLiesBeforeIt) {
   const std::string stack =
