@@ -70,15 +70,16 @@ struct EnumNames<ExecutorKind> {
   static std::vector<std::string> names() { return {"cost", "host", "cuda"}; }
 };
 
-/// Of activations and caches: bf16 rounds them as devices do, f32 leaves them.
+/// Type of activations and caches on the host: bf16 rounds them as devices do, f32 leaves them.
 enum class HostPrecision { bf16, f32 };
 template <>
 struct EnumNames<HostPrecision> {
   static std::vector<std::string> names() { return {"bf16", "f32"}; }
 };
 
-/// How sampled drafts are accepted; both keep the target's distribution. target_only: a coin falls under the target's
-/// accumulated chance of the siblings (SGLang). rejection: with min(1, p / q), q the draft's chance (Leviathan 2023).
+/// How sampled drafts are accepted. target_only: a candidate is accepted when the coin falls under the target's
+/// accumulated chance of the siblings (SGLang). rejection: with min(1, p / q), q the draft's own chance (Leviathan et
+/// al. 2023, the standard). Both give the target's distribution.
 enum class AcceptRule { target_only, rejection };
 template <>
 struct EnumNames<AcceptRule> {
