@@ -96,6 +96,9 @@ TEST(HostExecutor, AStackTooLargeIsRefusedWithWhatWouldFit) {
   ++fits.stack.layers;
   EXPECT_GT(host::memory_need(fits).total(), 600 * gib);
   EXPECT_GT(host::memory_available(), 0);
+  const std::string crowd = refusal_of([] { host::require_memory(tiny({"workload.batch=100000"}), 1 * gib); });
+  EXPECT_THAT(crowd, testing::HasSubstr("workload: "));
+  EXPECT_THAT(crowd, testing::HasSubstr("workload.batch="));
 }
 
 TEST(HostExecutor, WhatCannotBeComputedIsRefused) {

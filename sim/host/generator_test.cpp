@@ -84,6 +84,14 @@ TEST(Generator, ADraftOfOneRankServesATargetOfFour) {
   EXPECT_EQ(rig.generator.generate(true).tokens, rig.generator.generate(false).tokens);
 }
 
+TEST(Generator, AttentionGroupsServeTextsOfTheirOwn) {
+  const std::vector<std::string> more{"workload={batch: 3, prompt_tokens: 5, output_tokens: 30}",
+                                      "parallel={tensor: 4, attention_data: 2, expert: 4}",
+                                      "measure.host={precision: f32, draft_agreement: 0.7}"};
+  Rig rig(small_run(mla_stack, eagle_draft, 4, more));
+  EXPECT_EQ(rig.generator.generate(true).tokens, rig.generator.generate(false).tokens);
+}
+
 TEST(Generator, NgramProposesWhatFollowedBefore) {
   RunConfig config = little(5, 0, {"speculation.method=ngram"});
   Team team(1);

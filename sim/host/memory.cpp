@@ -91,32 +91,53 @@ double memory_available() {
   return least;
 }
 
+namespace {
+
+/// The largest value up to `most` that still fits, 0 when none does.
+template <class Fits>
+std::int64_t largest_that(std::int64_t most, Fits&& fits) {
+  std::int64_t low = 0;
+  std::int64_t high = most + 1;
+  while (high - low > 1) {
+    const std::int64_t middle = low + (high - low) / 2;
+    (fits(middle) ? low : high) = middle;
+  }
+  return low;
+}
+
+/// Fewer sequences where the weights are not what is too large, else fewer layers.
+std::string what_would_fit(const RunConfig& config, double available) {
+  RunConfig smaller = config;
+  const auto with = [&](std::int64_t& number, const char* key, std::int64_t most) {
+    const std::int64_t best = largest_that(most, [&](std::int64_t value) {
+      number = value;
+      return memory_need(smaller).total() <= available;
+    });
+    if (best == 0) return std::string();
+    number = best;
+    return fmt::format("{}={} needs {}", key, best, bytes_text(memory_need(smaller).total()));
+  };
+  if (memory_need(config).weights <= available) {
+    const std::string fewer = with(smaller.workload.batch, "workload.batch", config.workload.batch);
+    return fewer.empty() ? "not even one sequence of this length fits; shorter prompts or outputs do" : fewer;
+  }
+  const std::string fewer = with(smaller.stack.layers, "stack.layers", config.stack.layers);
+  return fewer.empty() ? "not even one layer of it fits; the stack 'tiny' does, or use the cost executor" : fewer;
+}
+
+}  // namespace
+
 void require_memory(const RunConfig& config, double available) {
   const MemoryNeed need = memory_need(config);
   if (need.total() <= available) return;
-  RunConfig smaller = config;
-  const auto fits = [&](std::int64_t layers) {
-    smaller.stack.layers = layers;
-    return memory_need(smaller).total() <= available;
-  };
-  std::int64_t low = 0;
-  std::int64_t high = config.stack.layers;
-  while (high - low > 1) {
-    const std::int64_t middle = (low + high) / 2;
-    (fits(middle) ? low : high) = middle;
-  }
-  std::string what = fmt::format(
-      "{} needs {} of this host's memory on {} ranks (weights {}, caches {}, activations {}, all held as fp32)",
-      config.stack.name, bytes_text(need.total()), config.parallel.tensor, bytes_text(need.weights),
-      bytes_text(need.caches), bytes_text(need.activations));
-  std::string allowed = fmt::format("at most the {} that are free: ", bytes_text(available));
-  if (low > 0) {
-    smaller.stack.layers = low;
-    allowed += fmt::format("stack.layers={} needs {}", low, bytes_text(memory_need(smaller).total()));
-  } else {
-    allowed += "not even one layer of it fits; the stack 'tiny' does, or use the cost executor";
-  }
-  throw InputError({{}, "stack", std::move(what), std::move(allowed)});
+  throw InputError(
+      {{},
+       need.weights <= available ? "workload" : "stack",
+       fmt::format("{} needs {} of this host's memory on {} ranks (weights {}, caches {}, activations {}, "
+                   "all held as fp32)",
+                   config.stack.name, bytes_text(need.total()), config.parallel.tensor, bytes_text(need.weights),
+                   bytes_text(need.caches), bytes_text(need.activations)),
+       fmt::format("at most the {} that are free: {}", bytes_text(available), what_would_fit(config, available))});
 }
 
 }  // namespace specstep::host
