@@ -51,17 +51,22 @@ Plan build_plan(const StackSpec& stack, const ParallelLayout& layout, const Pass
 Plan build_draft_plan(const DraftSpec& draft, const ParallelLayout& layout, const PassShape& shape,
                       const PlanOptions& options) {
   Plan plan = empty_plan(draft.name, draft_layout(layout), shape, draft.layers);
+  plan.draft = true;
   LayerBuilder build(plan, options);
   const std::int64_t hidden = draft.hidden;
   const std::int64_t target = draft.target_hidden > 0 ? draft.target_hidden : hidden;
   build.embed(draft.embedding_rows > 0 ? draft.embedding_rows : draft.vocab, hidden,
-              draft.weights.of(draft.weights.embedding));
+              draft.weights.of(draft.weights.embedding), BufferKind::normed);
   const bool eagle = draft.method == DraftMethod::eagle3;
   // The features of the target come in with the verified tokens; a draft step goes on from its own hidden state.
-  if (eagle && shape.kind != PassKind::draft)
-    build.gemm(StepKind::fuse_features, build.attention_tokens(),
-               {hidden, draft.fusion_taps * target, draft.weights.rest}, BufferKind::features, BufferKind::residual);
-  build.norm(StepKind::embed_norm, build.attention_tokens(), hidden, false, BufferKind::residual, BufferKind::pair);
+  if (eagle && shape.kind != PassKind::draft) {
+    build.given(BufferKind::features, build.attention_tokens(), draft.fusion_taps * target);
+    build.gemm(StepKind::fuse_features, build.attention_tokens(), {hidden, draft.fusion_taps * target, draft.weights.rest},
+               BufferKind::features, BufferKind::residual);
+  } else {
+    build.given(BufferKind::residual, build.attention_tokens(), hidden);
+  }
+  build.norm(StepKind::embed_norm, build.attention_tokens(), hidden, false, BufferKind::normed, BufferKind::pair);
   build.norm(StepKind::hidden_norm, build.attention_tokens(), hidden, false, BufferKind::residual, BufferKind::pair);
   if (!eagle)
     build.gemm(StepKind::combine_features, build.attention_tokens(), {hidden, 2 * hidden, draft.weights.rest},

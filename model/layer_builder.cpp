@@ -72,17 +72,17 @@ void LayerBuilder::allreduce(StepKind kind, std::int64_t elements, std::int64_t 
   step(kind, AllReduce{elements, DType::bf16, ranks, in_layer}, {buffer}, existing(buffer), no_index, Lane::comm);
 }
 
-void LayerBuilder::embed(std::int64_t vocab, std::int64_t hidden, const WeightFormat& format) {
+void LayerBuilder::embed(std::int64_t vocab, std::int64_t hidden, const WeightFormat& format, BufferKind kind) {
   layer_ = no_index;
   const bool split = plan_.layout.tensor > 1 && plan_.layout.attention_data == 1;
   const Matrix table{split ? local_vocab(vocab, plan_.layout.tensor) : vocab, hidden, format,
                      split ? Shard::row : Shard::replicated};
   buffer(BufferKind::tokens, attention_tokens(), 1, 4);
-  const std::int32_t out = buffer(BufferKind::residual, attention_tokens(), hidden);
+  const std::int32_t out = buffer(kind, attention_tokens(), hidden);
   step(StepKind::embed, Embed{attention_tokens(), hidden, format}, {BufferKind::tokens}, out,
        weight(StepKind::embed, table, 1));
   if (split && options_.embedding_allreduce)
-    allreduce(StepKind::embed_allreduce, attention_tokens() * hidden, plan_.layout.tensor, false, BufferKind::residual);
+    allreduce(StepKind::embed_allreduce, attention_tokens() * hidden, plan_.layout.tensor, false, kind);
 }
 
 void LayerBuilder::layer(const LayerModel& model, std::int32_t index, bool first) {
@@ -95,7 +95,8 @@ void LayerBuilder::layer(const LayerModel& model, std::int32_t index, bool first
 void LayerBuilder::attention_half(const LayerModel& m, bool first) {
   // An EAGLE-3 draft concatenates two normed rows itself; everybody else norms the residual stream here.
   if (m.input_width == m.hidden)
-    norm(StepKind::attention_norm, attention_tokens(), m.hidden, !first, BufferKind::residual, BufferKind::normed);
+    norm(StepKind::attention_norm, attention_tokens(), m.hidden, !first,
+         first ? BufferKind::residual : BufferKind::projected, BufferKind::normed);
   if (m.kind.attention == Span::linear) {
     linear_attention(m);
   } else {
@@ -230,7 +231,8 @@ void LayerBuilder::head(std::int64_t vocab, std::int64_t hidden, const WeightFor
          all, no_index, Lane::comm);
   }
   const std::int64_t part = local_vocab(vocab, ranks);
-  gemm(StepKind::lm_head, rows, {part, hidden, format, Shard::column}, BufferKind::normed, BufferKind::logits_part);
+  gemm(StepKind::lm_head, rows, {part, hidden, format, Shard::column},
+       plan_.layout.attention_data > 1 ? BufferKind::exchanged : BufferKind::normed, BufferKind::logits_part);
   const bool gather = ranks > 1 && options_.logits_gather;
   if (gather) {
     const std::int32_t logits = buffer(BufferKind::logits, rows, part * ranks);

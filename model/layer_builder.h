@@ -28,7 +28,12 @@ class LayerBuilder {
  public:
   LayerBuilder(Plan& plan, const PlanOptions& options);
 
-  void embed(std::int64_t vocab, std::int64_t hidden, const WeightFormat& format);
+  /// Rows of the table into `out`: the residual stream of a target; a draft keeps that for the hidden state it is
+  /// given.
+  void embed(std::int64_t vocab, std::int64_t hidden, const WeightFormat& format,
+             BufferKind out = BufferKind::residual);
+  /// A buffer that the caller of the pass fills: features or hidden states of another pass.
+  void given(BufferKind kind, std::int64_t rows, std::int64_t cols) { buffer(kind, rows, cols); }
   /// Both halves of layer `index`; `first` has no residual to add yet.
   void layer(const LayerModel& model, std::int32_t index, bool first);
   void head(std::int64_t vocab, std::int64_t hidden, const WeightFormat& format, SampleKind sample);
@@ -55,10 +60,10 @@ class LayerBuilder {
   void attend(const LayerModel& m);
   void linear_attention(const LayerModel& m);
   void mlp_half(const LayerModel& m);
-  void dense_mlp(const LayerModel& m, std::int64_t rows);
-  void moe_mlp(const LayerModel& m, std::int64_t rows);
-  void experts(const LayerModel& m, std::int64_t rows);
-  void shared_experts(const LayerModel& m, std::int64_t rows);
+  void dense_mlp(const LayerModel& m, std::int64_t rows, BufferKind in);
+  void moe_mlp(const LayerModel& m, std::int64_t rows, BufferKind in);
+  void experts(const LayerModel& m, std::int64_t rows, BufferKind in);
+  void shared_experts(const LayerModel& m, std::int64_t rows, BufferKind in);
 
   std::int32_t buffer(BufferKind kind, std::int64_t rows, std::int64_t cols, double bytes_per_value = 2);
   std::int32_t existing(BufferKind kind) const;

@@ -14,10 +14,11 @@ void LayerBuilder::mlp_half(const LayerModel& m) {
          no_index, Lane::comm);
   }
   const std::int64_t rows = by_sequence && !exchange ? groups * attention_tokens() : attention_tokens();
+  const BufferKind in = by_sequence && !exchange ? BufferKind::exchanged : BufferKind::normed;
   if (m.moe)
-    moe_mlp(m, rows);
+    moe_mlp(m, rows, in);
   else
-    dense_mlp(m, rows);
+    dense_mlp(m, rows, in);
   if (!by_sequence) {
     allreduce(StepKind::mlp_allreduce, rows * m.hidden, plan_.layout.tensor, true, BufferKind::projected);
   } else if (!exchange) {
@@ -26,31 +27,30 @@ void LayerBuilder::mlp_half(const LayerModel& m) {
   }
 }
 
-void LayerBuilder::dense_mlp(const LayerModel& m, std::int64_t rows) {
+void LayerBuilder::dense_mlp(const LayerModel& m, std::int64_t rows, BufferKind in) {
   const std::int64_t width = m.mlp.intermediate / plan_.layout.tensor;
   const WeightFormat& format = m.weights.of(m.weights.mlp);
-  gemm(StepKind::gate_up, rows, {2 * width, m.hidden, format, Shard::column}, BufferKind::normed, BufferKind::gate_up);
+  gemm(StepKind::gate_up, rows, {2 * width, m.hidden, format, Shard::column}, in, BufferKind::gate_up);
   const std::int32_t out = buffer(BufferKind::activated, rows, width);
   step(StepKind::activation, Activation{rows, width}, {BufferKind::gate_up}, out);
   gemm(StepKind::down, rows, {m.hidden, width, format, Shard::row}, BufferKind::activated, BufferKind::projected);
 }
 
-void LayerBuilder::moe_mlp(const LayerModel& m, std::int64_t rows) {
-  gemm(StepKind::router, rows, {m.mlp.experts, m.hidden, m.weights.of(m.weights.router)}, BufferKind::normed,
-       BufferKind::scores);
+void LayerBuilder::moe_mlp(const LayerModel& m, std::int64_t rows, BufferKind in) {
+  gemm(StepKind::router, rows, {m.mlp.experts, m.hidden, m.weights.of(m.weights.router)}, in, BufferKind::scores);
   const std::int32_t routes = buffer(BufferKind::routes, rows, 2 * m.mlp.top_k, 4);
   step(StepKind::route, Router{rows, m.mlp.experts, m.mlp.top_k}, {BufferKind::scores}, routes);
   const bool exchange = plan_.layout.attention_data > 1 && plan_.layout.expert == plan_.layout.tensor;
   const AllToAll move{rows * m.mlp.top_k * m.hidden, DType::bf16, plan_.layout.expert};
   if (exchange) {
     const std::int32_t there = buffer(BufferKind::exchanged, rows * m.mlp.top_k, m.hidden);
-    step(StepKind::dispatch, move, {BufferKind::normed, BufferKind::routes}, there, no_index, Lane::comm);
+    step(StepKind::dispatch, move, {in, BufferKind::routes}, there, no_index, Lane::comm);
   }
-  experts(m, rows);
+  experts(m, rows, exchange ? BufferKind::exchanged : in);
   if (exchange)
     step(StepKind::return_tokens, move, {BufferKind::expert_out}, existing(BufferKind::expert_out), no_index,
          Lane::comm);
-  if (m.mlp.shared_experts > 0) shared_experts(m, rows);
+  if (m.mlp.shared_experts > 0) shared_experts(m, rows, in);
   const std::int32_t sum = buffer(BufferKind::projected, rows, m.hidden);
   step(StepKind::combine_experts, Combine{rows, m.mlp.top_k, m.hidden, m.mlp.shared_experts > 0},
        {BufferKind::expert_out, BufferKind::routes,
@@ -58,7 +58,7 @@ void LayerBuilder::moe_mlp(const LayerModel& m, std::int64_t rows) {
        sum);
 }
 
-void LayerBuilder::experts(const LayerModel& m, std::int64_t rows) {
+void LayerBuilder::experts(const LayerModel& m, std::int64_t rows, BufferKind in) {
   const ParallelLayout& layout = plan_.layout;
   const std::int64_t local = m.mlp.experts / layout.expert;
   const std::int64_t width = m.mlp.expert_intermediate / layout.expert_tensor();
@@ -69,13 +69,12 @@ void LayerBuilder::experts(const LayerModel& m, std::int64_t rows) {
   const std::int64_t all_rows = layout.attention_data > 1 ? layout.attention_data * attention_tokens() : rows;
   const double pairs = static_cast<double>(all_rows * m.mlp.top_k) / static_cast<double>(layout.expert);
   const WeightFormat& format = m.weights.of(m.weights.experts);
-  const auto grouped = [&](StepKind kind, const Matrix& w, BufferKind in, BufferKind out) {
+  const auto grouped = [&](StepKind kind, const Matrix& w, BufferKind source, BufferKind out) {
     const std::int32_t target = buffer(out, all_rows * m.mlp.top_k, w.n);
-    step(kind, GroupedGemm{all_rows, m.mlp.top_k, local, met, pairs, w.n, w.k, format}, {in, BufferKind::routes},
+    step(kind, GroupedGemm{all_rows, m.mlp.top_k, local, met, pairs, w.n, w.k, format}, {source, BufferKind::routes},
          target, weight(kind, w, local));
   };
-  grouped(StepKind::expert_gate_up, {2 * width, m.hidden, format, Shard::expert}, BufferKind::normed,
-          BufferKind::expert_gate_up);
+  grouped(StepKind::expert_gate_up, {2 * width, m.hidden, format, Shard::expert}, in, BufferKind::expert_gate_up);
   const auto pair_rows = static_cast<std::int64_t>(pairs + 0.5);
   const std::int32_t activated = buffer(BufferKind::expert_activated, all_rows * m.mlp.top_k, width);
   step(StepKind::expert_activation, Activation{pair_rows, width}, {BufferKind::expert_gate_up}, activated);
@@ -83,14 +82,13 @@ void LayerBuilder::experts(const LayerModel& m, std::int64_t rows) {
           BufferKind::expert_out);
 }
 
-void LayerBuilder::shared_experts(const LayerModel& m, std::int64_t rows) {
+void LayerBuilder::shared_experts(const LayerModel& m, std::int64_t rows, BufferKind in) {
   // Where whole experts travel, each rank keeps the shared expert whole; else it is split like a dense layer.
   const bool whole = plan_.layout.attention_data > 1 && plan_.layout.expert == plan_.layout.tensor;
   const std::int64_t one = m.mlp.shared_intermediate > 0 ? m.mlp.shared_intermediate : m.mlp.expert_intermediate;
   const std::int64_t width = one * m.mlp.shared_experts / (whole ? 1 : plan_.layout.tensor);
   const WeightFormat& format = m.weights.of(m.weights.shared_experts);
-  gemm(StepKind::shared_gate_up, rows, {2 * width, m.hidden, format, Shard::column}, BufferKind::normed,
-       BufferKind::shared_gate_up);
+  gemm(StepKind::shared_gate_up, rows, {2 * width, m.hidden, format, Shard::column}, in, BufferKind::shared_gate_up);
   const std::int32_t activated = buffer(BufferKind::shared_activated, rows, width);
   step(StepKind::shared_activation, Activation{rows, width}, {BufferKind::shared_gate_up}, activated);
   gemm(StepKind::shared_down, rows, {m.hidden, width, format, Shard::row}, BufferKind::shared_activated,

@@ -147,6 +147,7 @@ struct Plan {
   PassShape shape;
   ParallelLayout layout;
   std::int64_t layers = 0;
+  bool draft = false;  // a pass of the draft model
   std::vector<Buffer> buffers;
   std::vector<Weight> weights;
   std::vector<Step> steps;

@@ -61,10 +61,25 @@ void check(const CommSpec& s, Checker& c) {
   }
 }
 
+void describe(Fields& f, TreeSpec& t) {
+  f.required("steps", t.steps, "depth: most drafts that one verify can accept", {.min = 1, .max = 128});
+  f.required("topk", t.topk, "nodes of each step", {.min = 1, .max = 64});
+  f.required("verify_tokens", t.verify_tokens, "tokens of a verify pass for each sequence, the root included",
+             {.min = 2, .max = 4096});
+}
+
+void check(const TreeSpec& t, Checker& c) {
+  const std::int64_t nodes = t.topk + (t.steps - 1) * t.topk * t.topk;
+  if (t.verify_tokens > nodes + 1)
+    c.fail("verify_tokens", fmt::format("is {}", t.verify_tokens),
+           fmt::format("at most {}: the root and the {} nodes that these steps draft", nodes + 1, nodes));
+}
+
 void describe(Fields& f, SpeculationSpec& s) {
   f.optional("method", s.method, "how tokens are drafted; none for plain decode");
   f.optional("draft_length", s.draft_length,
              "K: drafted tokens of a chain; a verify pass carries K + 1 tokens a sequence", {.min = 1, .max = 128});
+  f.optional("tree", s.tree, "a tree of drafts instead of a chain");
   f.optional("acceptance", s.acceptance, "how many drafts are accepted");
 }
 
@@ -74,10 +89,21 @@ void describe(Fields& f, WorkloadSpec& w) {
   f.optional("output_tokens", w.output_tokens, "tokens generated for each prompt", {.min = 2, .max = 1e8});
 }
 
+void describe(Fields& f, HostSpec& h) {
+  f.optional("precision", h.precision, "activations and caches: bf16 rounds them as devices do, f32 keeps them");
+  f.optional("seed", h.seed, "of the weights, the prompts and the coins", {.min = 0, .max = 9e15});
+  f.optional("temperature", h.temperature, "of sampling; 0 is greedy", {.min = 0, .max = 100});
+  f.optional("accept", h.accept, "how sampled drafts are accepted: target_only as SGLang, rejection by p / q");
+  f.optional("draft_agreement", h.draft_agreement,
+             "share of the target's logits mixed into the draft's: 0 is a draft of its own, 1 agrees always",
+             {.min = 0, .max = 1});
+}
+
 void describe(Fields& f, MeasureSpec& m) {
   f.optional("executor", m.executor, "cost prices each step; host computes on the CPU; cuda runs on GPUs");
   f.optional("warmup", m.warmup, "uncounted repetitions of an executor that measures", {.min = 0, .max = 1000000});
   f.optional("runs", m.runs, "counted repetitions of an executor that measures", {.min = 1, .max = 1000000});
+  f.optional("host", m.host, "what only the host executor reads");
 }
 
 void describe(Fields& f, RunConfig& r) {
@@ -111,10 +137,17 @@ void check_draft(const RunConfig& r, Checker& c) {
              fmt::format("the stack's hidden, {}", r.stack.hidden));
     check_layout(*r.draft, r.parallel, c);
   }
+  if (r.speculation.tree && !needs_model)
+    c.fail("speculation.tree", "is for a draft model", "a chain: " + name_of(method) + " proposes one text");
+  if (r.speculation.tree && needs_model && r.draft && r.speculation.tree->topk > r.draft->vocab)
+    c.fail("speculation.tree.topk", fmt::format("is {}", r.speculation.tree->topk),
+           fmt::format("at most the draft's vocabulary, {}", r.draft->vocab));
+  if (r.speculation.tree && r.measure.host.temperature > 0 && r.measure.host.accept == AcceptRule::rejection)
+    c.fail("measure.host.accept", "rejection does not cover trees", "target_only");
   if (!r.speculation.acceptance)
     c.fail("speculation.acceptance", "missing", "how many drafts are accepted: conditional, survival, rate or length");
   else
-    check_acceptance(*r.speculation.acceptance, r.speculation.draft_length, c, "speculation.acceptance");
+    check_acceptance(*r.speculation.acceptance, r.speculation.depth(), c, "speculation.acceptance");
 }
 
 /// The backend must be able to carry the in-layer allreduce of a decode pass on this fabric.

@@ -38,10 +38,24 @@ struct Shorthand<CommSpec> {
   static constexpr std::string_view list_key = "table";
 };
 
+/// A tree of drafts, as EAGLE-2 grows it: step 1 takes the `topk` best tokens, each later step the `topk` best of their
+/// expansions by accumulated probability; the best verify_tokens - 1 nodes of all steps are verified with the root.
+struct TreeSpec {
+  std::int64_t steps = 0;
+  std::int64_t topk = 0;
+  std::int64_t verify_tokens = 0;  // root included
+};
+
 struct SpeculationSpec {
   DraftMethod method = DraftMethod::none;
   std::int64_t draft_length = 3;  // K: drafted tokens of a chain; a verify pass carries K + 1 tokens of each sequence
+  std::optional<TreeSpec> tree;   // instead of a chain
   std::optional<AcceptanceSpec> acceptance;  // needed when tokens are drafted
+
+  /// Most drafts that one verify can accept; tokens of a verify pass; tokens of one draft step.
+  std::int64_t depth() const { return tree ? tree->steps : draft_length; }
+  std::int64_t verify_tokens() const { return tree ? tree->verify_tokens : draft_length + 1; }
+  std::int64_t draft_width() const { return tree ? tree->topk : 1; }
 };
 
 struct WorkloadSpec {
@@ -56,10 +70,36 @@ struct EnumNames<ExecutorKind> {
   static std::vector<std::string> names() { return {"cost", "host", "cuda"}; }
 };
 
+/// Type of activations and caches on the host: bf16 rounds them as devices do, f32 leaves them.
+enum class HostPrecision { bf16, f32 };
+template <>
+struct EnumNames<HostPrecision> {
+  static std::vector<std::string> names() { return {"bf16", "f32"}; }
+};
+
+/// How sampled drafts are accepted. target_only: a candidate is accepted when the coin falls under the target's
+/// accumulated chance of the siblings (SGLang). rejection: with min(1, p / q), q the draft's own chance (Leviathan et
+/// al. 2023, the standard). Both give the target's distribution.
+enum class AcceptRule { target_only, rejection };
+template <>
+struct EnumNames<AcceptRule> {
+  static std::vector<std::string> names() { return {"target_only", "rejection"}; }
+};
+
+/// What only the host executor reads.
+struct HostSpec {
+  HostPrecision precision = HostPrecision::bf16;
+  std::int64_t seed = 1;
+  double temperature = 0;
+  AcceptRule accept = AcceptRule::target_only;
+  double draft_agreement = 0;
+};
+
 struct MeasureSpec {
   ExecutorKind executor = ExecutorKind::cost;
   std::int64_t warmup = 2;
   std::int64_t runs = 5;
+  HostSpec host;
 };
 
 struct RunConfig {
@@ -98,8 +138,11 @@ struct StudyConfig {
 void describe(Fields& f, CommRule& r);
 void describe(Fields& f, CommSpec& s);
 void check(const CommSpec& s, Checker& c);
+void describe(Fields& f, TreeSpec& t);
+void check(const TreeSpec& t, Checker& c);
 void describe(Fields& f, SpeculationSpec& s);
 void describe(Fields& f, WorkloadSpec& w);
+void describe(Fields& f, HostSpec& h);
 void describe(Fields& f, MeasureSpec& m);
 void describe(Fields& f, RunConfig& r);
 void check(const RunConfig& r, Checker& c);

@@ -20,6 +20,7 @@ std::vector<std::pair<std::string, std::string>> library_versions() {
       {"nlohmann-json",
        fmt::format("{}.{}.{}", NLOHMANN_JSON_VERSION_MAJOR, NLOHMANN_JSON_VERSION_MINOR, NLOHMANN_JSON_VERSION_PATCH)},
       {"yaml-cpp", SPECSTEP_YAML_CPP_VERSION},
+      {"Eigen", SPECSTEP_EIGEN_VERSION},
       {"CLI11", SPECSTEP_CLI11_VERSION}};
   for (const char* module : {"cuda", "mpi"})
     for (const auto& line : module_versions(module)) out.push_back(line);

@@ -43,6 +43,47 @@ struct Timeline {
   std::vector<StepTime> spans;  // one for each step of the plan, when traced
 };
 
+/// How drafts fared over all verify passes of all sequences.
+struct AcceptanceCounts {
+  std::int64_t verifies = 0;              // one for each sequence and verify pass
+  std::int64_t drafted = 0;               // drafts proposed
+  std::int64_t emitted = 0;               // tokens that the verifies added to the texts
+  std::vector<std::int64_t> accepted_at;  // [i]: verifies that accepted more than i drafts
+
+  /// Tokens emitted per verify: SGLang's accept length (engine counter: completion tokens / verifies).
+  double accept_length() const;
+  /// vLLM's per-position acceptance: share of verifies that accepted draft i and all before it.
+  std::vector<double> survival() const;
+  /// vLLM's mean acceptance length: 1 + accepted drafts / verifies; equals 1 + the sum of survivals.
+  double acceptance_length() const;
+  /// Accepted drafts / drafts: vLLM's acceptance rate, newer SGLang's accept rate.
+  double acceptance_rate() const;
+};
+
+/// One generation of the whole batch by an executor that computes tokens. Seconds.
+struct Generation {
+  struct Passes {
+    double seconds = 0;
+    std::int64_t count = 0;
+  };
+  double first_token = 0;                         // prefill, the draft's own included
+  double rest = 0;                                // from the first token to the last
+  std::array<Passes, 5> passes{};                 // by PassKind; prefill: the target's
+  AcceptanceCounts acceptance;                    // of a speculative generation
+  std::vector<std::vector<std::int32_t>> tokens;  // output of each sequence
+
+  Passes& of(PassKind kind) { return passes[static_cast<std::size_t>(kind)]; }
+  const Passes& of(PassKind kind) const { return passes[static_cast<std::size_t>(kind)]; }
+};
+
+/// What an executor that computes real tokens offers beside single passes.
+class Generator {
+ public:
+  virtual ~Generator() = default;
+  /// Answers the prompts of the run, with its drafts or without.
+  virtual Generation generate(bool speculative) = 0;
+};
+
 class PreparedPlan {
  public:
   virtual ~PreparedPlan() = default;
@@ -58,6 +99,8 @@ class Executor {
   virtual std::string_view name() const = 0;
   /// Throws Unsupported or InputError with the reason when it cannot carry out this plan.
   virtual std::unique_ptr<PreparedPlan> prepare(Plan plan, Launch launch) = 0;
+  /// Nothing for an executor that has no tokens.
+  virtual Generator* generator() { return nullptr; }
 };
 
 /// The executor a config asks for. Throws Unsupported, naming those there are, when this build has none of that kind.

@@ -1,7 +1,10 @@
-// The table of executors, and which part of the breakdown a step belongs to.
+// The table of executors, which part of the breakdown a step belongs to, and the sums of acceptance.
+#include <numeric>
+
 #include "model/base/error.h"
 #include "sim/cost/executor.h"
 #include "sim/executor.h"
+#include "sim/host/executor.h"
 
 namespace specstep {
 
@@ -33,16 +36,38 @@ Part part_of(const Step& step) {
   return std::visit([&](const auto& op) { return PartOf{step.kind}.of(op); }, step.op);
 }
 
+namespace {
+double share(double part, std::int64_t whole) { return whole > 0 ? part / static_cast<double>(whole) : 0; }
+}  // namespace
+
+double AcceptanceCounts::accept_length() const { return share(static_cast<double>(emitted), verifies); }
+
+std::vector<double> AcceptanceCounts::survival() const {
+  std::vector<double> out;
+  for (const std::int64_t n : accepted_at) out.push_back(share(static_cast<double>(n), verifies));
+  return out;
+}
+
+double AcceptanceCounts::acceptance_length() const {
+  const auto accepted = std::accumulate(accepted_at.begin(), accepted_at.end(), std::int64_t{0});
+  return 1 + share(static_cast<double>(accepted), verifies);
+}
+
+double AcceptanceCounts::acceptance_rate() const {
+  return share(static_cast<double>(std::accumulate(accepted_at.begin(), accepted_at.end(), std::int64_t{0})), drafted);
+}
+
 std::vector<ExecutorRow> executors() {
   return {{"cost", "prices each step from the machine file and the fabric; needs no GPU", ""},
-          {"host", "computes every operation on the CPU, ranks as threads", "not part of this version"},
+          {"host", "computes every operation on the CPU, ranks as threads; small stacks", ""},
           {"cuda", "runs the plan on GPUs: cuBLAS GEMMs between real collectives", "not part of this version"}};
 }
 
 std::unique_ptr<Executor> make_executor(const RunConfig& config) {
   if (config.measure.executor == ExecutorKind::cost) return std::make_unique<CostExecutor>(config);
+  if (config.measure.executor == ExecutorKind::host) return make_host_executor(config);
   const ExecutorRow row = executors()[static_cast<std::size_t>(config.measure.executor)];
-  throw Unsupported("executor '" + row.name + "': " + row.refusal + "; usable here: cost");
+  throw Unsupported("executor '" + row.name + "': " + row.refusal + "; usable here: cost, host");
 }
 
 }  // namespace specstep

@@ -17,8 +17,9 @@ Plan plan_of(const RunConfig& config, PassKind kind) {
   if (draft_pass && !config.drafts_with_model())
     refuse("method " + name_of(config.speculation.method) + " runs no draft model", "verify, decode or prefill");
   const bool wide = kind == PassKind::verify || kind == PassKind::extend;
-  const std::int64_t tokens = wide                        ? config.speculation.draft_length + 1
+  const std::int64_t tokens = wide                        ? config.speculation.verify_tokens()
                               : kind == PassKind::prefill ? config.workload.prompt_tokens
+                              : draft_pass                ? config.speculation.draft_width()
                                                           : 1;
   const LaunchChoice choice = choose_launch(config.engine, kind, config.workload.batch, config.speculative());
   const std::int64_t context = kind == PassKind::prefill ? 0 : config.workload.prompt_tokens;

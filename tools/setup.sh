@@ -1,6 +1,6 @@
 # Sourced by the scripts of this folder: installs missing Debian/Ubuntu packages by name and asks for nothing.
 
-build_packages="g++ cmake ninja-build libyaml-cpp-dev libcli11-dev nlohmann-json3-dev libfmt-dev"
+build_packages="g++ cmake ninja-build libyaml-cpp-dev libcli11-dev nlohmann-json3-dev libfmt-dev libeigen3-dev"
 test_packages="libgtest-dev libgmock-dev clang-format binutils"
 all_packages="clang clang-tidy"
 

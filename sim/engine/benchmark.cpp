@@ -7,6 +7,7 @@
 
 #include "model/base/units.h"
 #include "model/build_plan.h"
+#include "sim/engine/phase.h"
 
 namespace specstep {
 
@@ -36,7 +37,7 @@ class Benchmark {
 
  private:
   PlanOptions options() const { return {config_.comm.embedding_allreduce, config_.comm.logits_gather}; }
-  std::int64_t verify_tokens() const { return config_.speculation.draft_length + 1; }
+  std::int64_t verify_tokens() const { return config_.speculation.verify_tokens(); }
 
   /// Carries out one pass and notes where its time went, weighted into the provenance.
   PhaseResult pass(PassKind kind, std::int64_t tokens_each, std::int64_t context, double weight, bool draft_model) {
@@ -50,28 +51,7 @@ class Benchmark {
       time_by_source_[name_of(span.provenance)] += weight * span.seconds;
       if (span.extrapolated) time_by_source_["extrapolated"] += weight * span.seconds;
     }
-    return phase_of(*prepared, timeline);
-  }
-
-  PhaseResult phase_of(const PreparedPlan& prepared, const Timeline& timeline) const {
-    const Plan& plan = prepared.plan();
-    PhaseResult out;
-    out.kind = plan.shape.kind;
-    out.launch = prepared.launch();
-    out.seconds = timeline.seconds;
-    out.tokens = config_.workload.batch * plan.shape.tokens_each;
-    out.parts = timeline.parts;
-    out.cost = plan.total();
-    for (std::size_t i = 0; i < plan.steps.size(); ++i) {
-      const auto* reduce = std::get_if<AllReduce>(&plan.steps[i].op);
-      if (!reduce) continue;
-      ++out.allreduces;
-      if (!reduce->in_layer) continue;
-      ++out.allreduces_in_layer;
-      out.allreduce_bytes = reduce->bytes();
-      if (i < timeline.spans.size()) out.allreduce_seconds = timeline.spans[i].seconds;
-    }
-    return out;
+    return phase_of(*prepared, timeline, config_.workload.batch);
   }
 
   /// A pass repeated `times` over a generation whose context grows from the prompt on; the mean of all repeats.
@@ -130,7 +110,7 @@ class Benchmark {
   }
 
   void cycle() {
-    const double length = accept_length(*config_.speculation.acceptance, config_.speculation.draft_length);
+    const double length = accept_length(*config_.speculation.acceptance, config_.speculation.depth());
     cycles_ = static_cast<double>(config_.workload.output_tokens - 1) / length;
     PhaseResult verify = growing_pass(PassKind::verify, verify_tokens(), cycles_, false);
     verify.passes_per_cycle = 1;
@@ -148,8 +128,8 @@ class Benchmark {
   }
 
   void draft_passes() {
-    const auto steps = static_cast<double>(config_.speculation.draft_length - 1);
-    PhaseResult draft = growing_pass(PassKind::draft, 1, cycles_ * steps, true);
+    const auto steps = static_cast<double>(config_.speculation.depth() - 1);
+    PhaseResult draft = growing_pass(PassKind::draft, config_.speculation.draft_width(), cycles_ * steps, true);
     draft.passes_per_cycle = steps;
     PhaseResult extend = growing_pass(PassKind::extend, verify_tokens(), cycles_, true);
     extend.passes_per_cycle = 1;
@@ -226,6 +206,9 @@ class Benchmark {
 
 }  // namespace
 
-RunResult run_benchmark(const RunConfig& config, Executor& executor) { return Benchmark(config, executor).run(); }
+RunResult run_benchmark(const RunConfig& config, Executor& executor, const Progress& progress) {
+  if (Generator* generator = executor.generator()) return run_measured(config, executor, *generator, progress);
+  return Benchmark(config, executor).run();
+}
 
 }  // namespace specstep

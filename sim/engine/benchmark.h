@@ -1,8 +1,7 @@
 // A request as a client times it: prefill, then decode or draft-verify-extend cycles.
 #pragma once
 
-#include "sim/executor.h"
-#include "sim/report/result.h"
+#include "sim/engine/measured.h"
 
 namespace specstep {
 
@@ -14,7 +13,8 @@ namespace specstep {
 ///               The first draft of a cycle comes out of the extend pass before it, so a chain of K drafts needs
 ///               K - 1 draft steps (SGLang eagle_worker, vLLM's drafter counts the same).
 ///
-/// Each pass is padded and captured as the engine does it. Throws what the executor throws.
-RunResult run_benchmark(const RunConfig& config, Executor& executor);
+/// Each pass is padded and captured as the engine does it. An executor that generates real tokens is measured instead:
+/// see run_measured. Throws what the executor throws.
+RunResult run_benchmark(const RunConfig& config, Executor& executor, const Progress& progress = {});
 
 }  // namespace specstep

@@ -67,6 +67,21 @@ TEST(Benchmark, OneDraftNeedsNoDraftStep) {
       1e-9);
 }
 
+TEST(Benchmark, ATreeWidensTheDraftAndTheVerifyPass) {
+  const RunResult r = run(load_run("seed/eagle3", {"speculation.tree={steps: 3, topk: 4, verify_tokens: 8}",
+                                                   "speculation.acceptance={survival: [0.6, 0.4, 0.1]}"}));
+  EXPECT_NEAR(value(r, "speculative.accept_length"), 2.1, 1e-12);  // at most one of the siblings is accepted
+  for (const PhaseResult& p : r.phases) {
+    if (p.kind == PassKind::verify || p.kind == PassKind::extend) {
+      EXPECT_EQ(p.tokens, 8);
+    }
+    if (p.kind == PassKind::draft) {
+      EXPECT_EQ(p.tokens, 4);
+      EXPECT_EQ(p.passes_per_cycle, 2);
+    }
+  }
+}
+
 TEST(Benchmark, NgramDraftsCostNothing) {
   const RunResult r = run(
       load_run("seed/baseline-graph128", {"speculation={method: ngram, draft_length: 3, acceptance: {length: 2}}"}));

@@ -1,0 +1,26 @@
+#include "sim/engine/phase.h"
+
+namespace specstep {
+
+PhaseResult phase_of(const PreparedPlan& prepared, const Timeline& timeline, std::int64_t batch) {
+  const Plan& plan = prepared.plan();
+  PhaseResult out;
+  out.kind = plan.shape.kind;
+  out.launch = prepared.launch();
+  out.seconds = timeline.seconds;
+  out.tokens = batch * plan.shape.tokens_each;
+  out.parts = timeline.parts;
+  out.cost = plan.total();
+  for (std::size_t i = 0; i < plan.steps.size(); ++i) {
+    const auto* reduce = std::get_if<AllReduce>(&plan.steps[i].op);
+    if (!reduce) continue;
+    ++out.allreduces;
+    if (!reduce->in_layer) continue;
+    ++out.allreduces_in_layer;
+    out.allreduce_bytes = reduce->bytes();
+    if (i < timeline.spans.size()) out.allreduce_seconds = timeline.spans[i].seconds;
+  }
+  return out;
+}
+
+}  // namespace specstep

@@ -1,0 +1,2 @@
+# exit 2
+specstep run seed-study --executor host
