@@ -14,13 +14,33 @@ namespace {
 // NCCL_P2P_LL_THRESHOLD, NVIDIA/nccl@v2.28.9-1 src/enqueue.cc: send and receive use LL up to this size per peer.
 constexpr std::int64_t send_ll_bytes = 16384;
 
-CommPrice collective_price(const NcclNode& node, const Call& call, double eager_us) {
+double wire_of(NcclProtocol protocol, double bytes) {
+  switch (protocol) {
+    case NcclProtocol::ll:
+      return wire_factor(Wire::ll, bytes);
+    case NcclProtocol::ll128:
+      return wire_factor(Wire::ll128, bytes);
+    case NcclProtocol::simple:
+      return 1;
+  }
+  return 1;
+}
+
+/// NCCL's model knows the fabric only by its channel graph. What the links give a ring is a bound that it cannot beat:
+/// a narrower or slower link than the graph was found on shows here.
+CommPrice collective_price(const NcclNode& node, const SchedulePrice& links, const Call& call, double eager_us) {
   const NcclTime choice = nccl_choice(node, call.kind, call.bytes);
-  const double captured = nccl_cost(node, call.kind, call.bytes, choice);
+  const double modelled = nccl_cost(node, call.kind, call.bytes, choice);
+  const double on_links = choice.algorithm == NcclAlgorithm::nvls
+                              ? 0
+                              : links.per_byte * wire_of(choice.protocol, static_cast<double>(call.bytes)) *
+                                    static_cast<double>(call.bytes);
+  const double captured = std::max(modelled, on_links);
   const double seconds = with_launch(captured, call.captured, eager_us * us);
   std::string where = node.shm_share > 0 ? "steps through shared host memory" : "steps of the ring or tree";
   const double latency = nccl_cost(node, call.kind, 0, choice);
   if (captured > 2 * latency) where = fmt::format("bus bandwidth of {} channels", node.channels);
+  if (on_links > modelled) where = links.bottleneck;
   if (seconds > captured) where = "eager launch";
   return {seconds, nccl_name(choice), where, node.shm_share > 0 ? Provenance::fit : Provenance::datasheet,
           choice.protocol == NcclProtocol::simple && call.bytes < 65536};
@@ -49,7 +69,8 @@ Prepared prepare(const Topology& t, const Call& call) {
   const NcclNode node = nccl_node(t, call.ranks);
   const double eager_us = t.spec().nccl.eager_us.value;
   if (call.kind == Collective::all_to_all) return exchange(t, call, node, eager_us);
-  return [node, eager_us](const Call& now) { return collective_price(node, now, eager_us); };
+  const SchedulePrice links = price_schedule(ring(call.kind, in_rank_order(call.ranks)), t, {});
+  return [node, links, eager_us](const Call& now) { return collective_price(node, links, now, eager_us); };
 }
 
 /// For counting bytes: a ring in LL, or the pairwise exchange.
