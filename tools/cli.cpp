@@ -120,7 +120,7 @@ void deliver(const CommonOptions& options, const Output& output) {
 void say(const std::string& text) { fmt::print(stderr, "{}\n", text); }
 
 const std::vector<Command>& commands() {
-  static const std::vector<Command> rows{add_run, add_plan, add_check, add_list};
+  static const std::vector<Command> rows{add_run, add_plan, add_import, add_check, add_list};
   return rows;
 }
 

@@ -57,6 +57,7 @@ const std::vector<Command>& commands();
 void add_run(CLI::App& app);
 void add_plan(CLI::App& app);
 void add_check(CLI::App& app);
+void add_import(CLI::App& app);
 void add_list(CLI::App& app);
 
 /// Runs the program: parses, dispatches, maps errors to exit codes (see error.h).

@@ -52,11 +52,18 @@ class EachProtocol : public ::testing::TestWithParam<Protocol> {};
 INSTANTIATE_TEST_SUITE_P(Protocol, EachProtocol, protocols,
                          [](const auto& one) { return std::string(name_of(one.param)); });
 
-/// Runs `body(rank)` on a thread of each rank.
+/// Runs `body(rank)` on a thread of each rank; what it throws fails the test.
 template <class Body>
 void on_all_ranks(int ranks, Body body) {
   std::vector<std::jthread> threads;
-  for (int rank = 0; rank < ranks; ++rank) threads.emplace_back([&body, rank] { body(rank); });
+  for (int rank = 0; rank < ranks; ++rank)
+    threads.emplace_back([&body, rank] {
+      try {
+        body(rank);
+      } catch (const std::exception& e) {
+        ADD_FAILURE() << e.what();
+      }
+    });
 }
 
 /// fp32 in the order of the ranks, one rounding done by distance in double.
