@@ -2,6 +2,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <nlohmann/json.hpp>
+
 #include "model/base/config_io.h"
 #include "model/build_plan.h"
 #include "model/import/test_import.h"

@@ -1,9 +1,6 @@
 // For tests: inputs of testdata, as they are or with a change.
 #pragma once
 
-#include <nlohmann/json.hpp>
-
-#include "model/base/yaml.h"
 #include "model/import/hf_config.h"
 
 namespace specstep {
@@ -16,11 +13,7 @@ inline StackSpec import_stack(const std::string& name) { return std::get<StackSp
 inline DraftSpec import_draft(const std::string& name) { return std::get<DraftSpec>(import_file(name).spec); }
 
 /// A file of testdata with fields laid over it (null removes one).
-inline HfImport import_changed(const std::string& name, const std::string& patch) {
-  auto json = nlohmann::ordered_json::parse(yaml::read_text(testdata / (name + ".json")));
-  json.merge_patch(nlohmann::ordered_json::parse(patch));
-  return import_hf_config(parse_json_file(json.dump(1), "config.json"));
-}
+HfImport import_changed(const std::string& name, const std::string& patch);
 inline StackSpec changed_stack(const std::string& name, const std::string& patch) {
   return std::get<StackSpec>(import_changed(name, patch).spec);
 }
