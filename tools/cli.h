@@ -61,6 +61,7 @@ void add_comm(CLI::App& app);
 void add_fabric(CLI::App& app);
 void add_import(CLI::App& app);
 void add_check(CLI::App& app);
+void add_import(CLI::App& app);
 void add_list(CLI::App& app);
 
 /// Runs the program: parses, dispatches, maps errors to exit codes (see error.h).

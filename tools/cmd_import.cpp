@@ -8,6 +8,7 @@
 #include "comm/import/imported.h"
 #include "comm/import/nccl_tests.h"
 #include "comm/topology.h"
+#include "model/import/hf_config.h"
 #include "tools/cli.h"
 #include "tools/fabric_argument.h"
 
@@ -20,40 +21,45 @@ struct ImportCommand {
   std::string kind;
   std::string file;
   std::string like = "switch_4p4_microchip";
+  std::string name;
+  bool strict = false;
 };
 
-/// What an import gives: a file for stdout, notes for stderr.
+/// What an import gives: a file for stdout, notes for stderr, and what the source left open (refused by --strict).
 struct ImportedText {
   std::string text;
   std::vector<std::string> notes;
+  Issues open;
 };
 
 /// A kind of file that can be imported: one row.
 struct ImportKind {
   std::string name;
   std::string summary;
-  std::function<ImportedText(const std::string& text, const std::string& file, const comm::FabricSpec& like)> run;
+  std::function<ImportedText(const ImportCommand& options, const comm::FabricSpec& like)> run;
 };
 
 ImportedText fabric_text(const comm::Imported& imported) {
   comm::build_topology(imported.spec);  // what is written can be used
-  return {comm::imported_yaml(imported), imported.notes};
+  return {comm::imported_yaml(imported), imported.notes, {}};
 }
 
-ImportedText nccl_xml(const std::string& text, const std::string& file, const comm::FabricSpec& like) {
-  const comm::XmlElement element = comm::parse_xml(text, file);
+ImportedText nccl_xml(const ImportCommand& options, const comm::FabricSpec& like) {
+  const std::string& file = options.file;
+  const comm::XmlElement element = comm::parse_xml(yaml::read_text(file), file);
   if (element.name == "system") return fabric_text(comm::fabric_from_nccl_xml(element, file, like));
   const comm::NcclGraphElement g = comm::graph_element(element, file);
   return {fmt::format(
               "# graph file: pattern {}, types {} and {}\nranks: 8\nchannels: {}\nchannel_gb_s: {{value: {}, source: "
               "\"imported from {}\"}}\n",
               g.pattern, g.type_intra, g.type_inter, g.channels, g.speed_intra, file),
-          {"one entry of nccl.graphs; the number of ranks is not in the file: set it"}};
+          {"one entry of nccl.graphs; the number of ranks is not in the file: set it"},
+          {}};
 }
 
-ImportedText nccl_tests(const std::string& text, const std::string& file) {
-  const comm::NcclTestTable table = comm::parse_nccl_tests(text, file);
-  ImportedText out{"bytes,nccl_us\n", table.notes};
+ImportedText nccl_tests(const ImportCommand& options, const comm::FabricSpec&) {
+  const comm::NcclTestTable table = comm::parse_nccl_tests(yaml::read_text(options.file), options.file);
+  ImportedText out{"bytes,nccl_us\n", table.notes, {}};
   for (const comm::NcclTestRow& row : table.rows)
     out.text += fmt::format("{},{:.6g}\n", row.bytes, row.out_of_place.seconds * 1e6);
   out.notes.push_back(table.ranks ? fmt::format("{} ranks, by bus over algorithm bandwidth", *table.ranks)
@@ -61,20 +67,38 @@ ImportedText nccl_tests(const std::string& text, const std::string& file) {
   return out;
 }
 
+ImportedText smi_topo(const ImportCommand& options, const comm::FabricSpec& like) {
+  return fabric_text(comm::fabric_from_smi(comm::parse_smi_topo(yaml::read_text(options.file), options.file), like));
+}
+
+ImportedText p2p_matrix(const ImportCommand& options, const comm::FabricSpec& like) {
+  return fabric_text(comm::fabric_from_p2p(comm::parse_p2p_matrix(yaml::read_text(options.file), options.file), like));
+}
+
+ImportedText hf_config(const ImportCommand& options, const comm::FabricSpec&) {
+  const HfImport imported = import_hf_config(std::filesystem::path(options.file), options.name);
+  ImportedText out;
+  for (const ImportNote& note : imported.notes) {
+    out.notes.push_back(fmt::format("{}: {}", name_of(note.kind), note.text.text()));
+    if (note.kind == ImportNote::Kind::ignored) continue;
+    out.open.push_back(note.text);
+    // What the reader of the result must know goes with it; the place in the source does not.
+    Issue remark = note.text;
+    remark.at = {};
+    out.text += fmt::format("# {}: {}\n", name_of(note.kind), remark.text());
+  }
+  out.text +=
+      to_yaml(std::visit([](const auto& spec) -> nlohmann::ordered_json { return dump_config(spec); }, imported.spec));
+  return out;
+}
+
 const std::vector<ImportKind>& kinds() {
-  using comm::FabricSpec;
   static const std::vector<ImportKind> rows{
-      {"nvidia-smi-topo", "the matrix of nvidia-smi topo -m: a fabric file",
-       [](const std::string& text, const std::string& file, const FabricSpec& like) {
-         return fabric_text(comm::fabric_from_smi(comm::parse_smi_topo(text, file), like));
-       }},
+      {"hf-config", "config.json of a Hugging Face model: a stack or a draft", hf_config},
+      {"nvidia-smi-topo", "the matrix of nvidia-smi topo -m: a fabric file", smi_topo},
       {"nccl-topo-xml", "NCCL's topology dump: a fabric file; a graph file: an entry of nccl.graphs", nccl_xml},
-      {"p2p-matrix", "bandwidths of all pairs (D\\D layout): a fabric file",
-       [](const std::string& text, const std::string& file, const FabricSpec& like) {
-         return fabric_text(comm::fabric_from_p2p(comm::parse_p2p_matrix(text, file), like));
-       }},
-      {"nccl-tests", "the output of all_reduce_perf: a measured table",
-       [](const std::string& text, const std::string& file, const FabricSpec&) { return nccl_tests(text, file); }},
+      {"p2p-matrix", "bandwidths of all pairs (D\\D layout): a fabric file", p2p_matrix},
+      {"nccl-tests", "the output of all_reduce_perf: a measured table", nccl_tests},
   };
   return rows;
 }
@@ -86,8 +110,9 @@ void run_import(const ImportCommand& options) {
     names.push_back(kind.name);
     if (kind.name != options.kind) continue;
     const comm::FabricSpec like = fabric_argument(options.like, {}, library).spec;
-    const ImportedText out = kind.run(yaml::read_text(options.file), options.file, like);
+    const ImportedText out = kind.run(options, like);
     for (const std::string& note : out.notes) say("note: " + note);
+    if (options.strict) throw_if_any(out.open);
     return deliver(options.common, {out.text,
                                     [&] {
                                       return nlohmann::ordered_json{{"text", out.text}, {"notes", out.notes}};
@@ -109,6 +134,8 @@ void add_import(CLI::App& app) {
   command->add_option("file", options->file, "the file to import")->required();
   command->add_option("--like", options->like, "fabric of similar GPUs, for what the file does not say")
       ->capture_default_str();
+  command->add_option("--name", options->name, "hf-config: name of the result; otherwise that of the file");
+  command->add_flag("--strict", options->strict, "refuse what the file leaves open, instead of saying what is assumed");
   add_common(*command, options->common, "specstep import nvidia-smi-topo topo.txt > my-fabric.yaml");
   command->callback([options] { run_import(*options); });
 }

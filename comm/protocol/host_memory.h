@@ -1,0 +1,140 @@
+// The memory policy of threads: inboxes of atomics, waits that yield. See memory.h for what each operation promises.
+//
+// A device orders the reuse of a slot by the boundary between kernels; threads have none, so words are stored with
+// release and loaded with acquire. Inputs and summed shards are ordinary memory: a race detector then proves that the
+// barriers protect them.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <mutex>
+#include <optional>
+#include <thread>
+#include <vector>
+
+#include "comm/protocol/memory.h"
+
+namespace specstep::comm::protocol {
+
+using HostWord = std::atomic<std::uint32_t>;
+using HostPair = std::atomic<std::uint64_t>;
+using HostInbox = Inbox<HostWord, HostPair>;
+
+/// What a rank was waiting for when it gave up.
+struct WaitRecord {
+  Protocol protocol{};
+  std::int32_t site = 0;
+  std::uint32_t epoch = 0;
+  Awaited what;
+};
+
+/// One rank's inboxes, and the record of its failure.
+class HostRank {
+ public:
+  explicit HostRank(const Capacity& capacity);
+  /// Empties all inboxes and sets flags and epoch to `epoch`: the first fill, and the fill after a failure. No call may
+  /// be running.
+  void reset(std::uint32_t epoch);
+
+  const HostInbox& inbox() const { return inbox_; }
+  std::vector<Pack>& input() { return input_; }
+  /// The first failure is kept.
+  void fail(const WaitRecord& record) {
+    const std::lock_guard lock(mutex_);
+    if (!record_) record_ = record;
+  }
+  std::optional<WaitRecord> record() const {
+    const std::lock_guard lock(mutex_);
+    return record_;
+  }
+
+ private:
+  std::vector<HostWord> packs_, partials_, results_, flags_;
+  std::vector<HostPair> lines_;
+  HostWord epoch_{0}, entered_{0};
+  std::vector<Pack> input_, reduced_;
+  HostInbox inbox_;
+  mutable std::mutex mutex_;
+  std::optional<WaitRecord> record_;
+};
+
+/// The view that one block of one rank has of all inboxes, for one call.
+class HostMemory {
+ public:
+  using Word = HostWord;
+  using Pair = HostPair;
+  static constexpr std::uint32_t spins_between_checks =
+      1U << 8;  // a look is followed by a yield or a short sleep: 1 to 20 ms
+
+  struct Control {
+    Capacity capacity;
+    std::vector<HostInbox> inboxes;
+    std::atomic<bool> abort{false};
+  };
+  HostMemory(Control& control, HostRank& rank, const WaitRecord& call, int own,
+             std::chrono::steady_clock::time_point deadline)
+      : control_(control), rank_(rank), call_(call), own_(static_cast<std::size_t>(own)), deadline_(deadline) {}
+
+  const HostInbox& own() const { return control_.inboxes[own_]; }
+  const HostInbox& peer(int rank) const { return control_.inboxes[static_cast<std::size_t>(rank)]; }
+  const Capacity& capacity() const { return control_.capacity; }
+  void set_epoch(std::uint32_t epoch) { call_.epoch = epoch; }
+
+  static std::uint32_t load(const HostWord* w) { return w->load(std::memory_order_acquire); }
+  static void store(HostWord* w, std::uint32_t v) { w->store(v, std::memory_order_release); }
+  static std::uint32_t add(HostWord* w, std::uint32_t v) { return w->fetch_add(v, std::memory_order_acq_rel); }
+  static std::uint64_t load_pair(const HostPair* p) { return p->load(std::memory_order_acquire); }
+  static void store_pair(HostPair* p, std::uint64_t v) { p->store(v, std::memory_order_release); }
+  static Pack load_pack(const HostWord* w) {
+    Pack out;
+    for (int k = 0; k < words_per_pack; ++k) out.word[k] = load(w + k);
+    return out;
+  }
+  /// Each time another word first: a receiver that trusted one word alone would be caught.
+  void store_pack(HostWord* w, const Pack& pack) {
+    ++turn_;
+    for (int k = 0; k < words_per_pack; ++k) {
+      const int at = (k + turn_) % words_per_pack;
+      store(w + at, pack.word[at]);
+    }
+  }
+  static Pack read(const Pack* p) { return *p; }
+  static void write(Pack* p, const Pack& v) { *p = v; }
+  template <class F>
+  static void for_peers(int ranks, F f) {
+    for (int peer = 0; peer < ranks; ++peer) f(peer);
+  }
+  static bool all_agree(bool ok) { return ok; }  // a block is one thread
+  /// Lets the other ranks run. Where a yield turns out to hand the core to strangers for milliseconds, sleeps for a
+  /// while instead: a sleeper is woken before programs that compute.
+  void pause() {
+    if (sleeps_left_ > 0) {
+      --sleeps_left_;
+      std::this_thread::sleep_for(std::chrono::nanoseconds(1));
+      return;
+    }
+    const auto before = std::chrono::steady_clock::now();
+    std::this_thread::yield();
+    if (std::chrono::steady_clock::now() - before > std::chrono::microseconds(300)) sleeps_left_ = 256;
+  }
+  bool give_up(const Awaited& what) {
+    if (!control_.abort.load(std::memory_order_acquire) && std::chrono::steady_clock::now() < deadline_) return false;
+    WaitRecord record = call_;
+    record.what = what;
+    rank_.fail(record);
+    control_.abort.store(true, std::memory_order_release);
+    return true;
+  }
+
+ private:
+  Control& control_;
+  HostRank& rank_;
+  WaitRecord call_;
+  std::size_t own_;
+  std::chrono::steady_clock::time_point deadline_;
+  int turn_ = 0;
+  int sleeps_left_ = 0;
+};
+
+}  // namespace specstep::comm::protocol

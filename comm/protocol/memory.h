@@ -1,0 +1,91 @@
+// What a protocol asks of memory. A policy gives the operations: host_memory.h for threads; on a device, loads and
+// stores of system scope.
+//
+//   Word, Pair              a 32-bit word, and 8 bytes that are written and read whole
+//   own(), peer(rank)       Inbox<Word, Pair>& of this rank and of the others
+//   capacity()              Capacity, equal on all ranks
+//   load(w), store(w, v)    one word; what a rank stored before is visible to whoever sees v
+//   add(w, v)               atomic, returns the value before
+//   load_pack, store_pack   four words, not whole: any of them may be seen first
+//   load_pair, store_pair   8 bytes, whole
+//   read(p), write(p, v)    a pack of ordinary memory, ordered by flags
+//   for_peers(n, f)         f(peer) for each of n ranks, shared out over the threads of a block
+//   all_agree(ok)           waits for the threads of a block; false when any of them passes false
+//   pause(), give_up(what)  between looks; give_up is asked every `spins_between_checks` looks, and writes the record
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "comm/protocol/call.h"
+
+namespace specstep::comm::protocol {
+
+/// Sizes of the inboxes.
+struct Capacity {
+  int ranks = 1;
+  std::uint32_t packs = 1;   // largest call
+  std::uint32_t blocks = 1;  // largest grid
+};
+
+/// What one rank owns and its peers reach. Data that is its own flag and flags never share a region.
+template <class Word, class Pair>
+struct Inbox {
+  Word* packs = nullptr;     // [2 halves][source][pack] of four words: one-shot push
+  Word* partials = nullptr;  // [2 halves][source][pack of a shard]: two-stage push, first stage
+  Word* results = nullptr;   // [2 halves][owner][pack of a shard]: two-stage push, second stage
+  Pair* lines = nullptr;     // [2 halves][source][pack] of four pairs {data, epoch}: one-shot push with flags
+  Word* flags = nullptr;     // [2 sets][block][peer]
+  Word* epoch = nullptr;     // of the last call
+  Word* entered = nullptr;   // blocks of the current call that have read the epoch
+  const Pack* input = nullptr;
+  Pack* reduced = nullptr;  // [pack of a shard]: two-stage pull
+};
+
+constexpr std::size_t slot(std::uint32_t half, int ranks, int source, std::uint32_t stride, std::uint32_t index) {
+  return (static_cast<std::size_t>(half) * static_cast<std::size_t>(ranks) + static_cast<std::size_t>(source)) *
+             stride +
+         index;
+}
+
+/// Looks until `ready()`. False when the policy gives up; the lane must then leave its kernel.
+template <class Memory, class Ready>
+constexpr bool wait_for(Memory& m, const Awaited& what, Ready ready) {
+  for (std::uint32_t spin = 1; !ready(); ++spin) {
+    m.pause();
+    if (spin % Memory::spins_between_checks == 0 && m.give_up(what)) return false;
+  }
+  return true;
+}
+
+/// The epoch of this call, the same for every block of its grid whatever the grid was before: the last block to read it
+/// moves it on. One thread of a block calls this.
+template <class Memory>
+constexpr std::uint32_t enter_call(Memory& m, std::uint32_t blocks) {
+  const std::uint32_t epoch = next_epoch(m.load(m.own().epoch));
+  if (m.add(m.own().entered, 1) + 1 == blocks) {
+    m.store(m.own().entered, 0);
+    m.store(m.own().epoch, epoch);
+  }
+  return epoch;
+}
+
+/// Tells every peer that this block has come, and waits for theirs. Two sets of flags alternate within a call: with
+/// one, a fast rank could overwrite what a slow one has not yet seen.
+template <class Memory>
+constexpr bool barrier(Memory& m, const Call& call, const Lane& lane, std::uint32_t set, Stage stage) {
+  if (!m.all_agree(true)) return false;
+  const auto flag = [&](int writer) {
+    return slot(set, static_cast<int>(m.capacity().blocks), static_cast<int>(lane.block),
+                static_cast<std::uint32_t>(call.ranks), static_cast<std::uint32_t>(writer));
+  };
+  m.for_peers(call.ranks, [&](int peer) { m.store(m.peer(peer).flags + flag(call.rank), lane.epoch); });
+  bool came = true;
+  m.for_peers(call.ranks, [&](int peer) {
+    const auto* mine = m.own().flags + flag(peer);
+    came = came && wait_for(m, {peer, stage, lane.block}, [&] { return reached(m.load(mine), lane.epoch); });
+  });
+  return m.all_agree(came);
+}
+
+}  // namespace specstep::comm::protocol
