@@ -70,7 +70,8 @@ void note_output_gate(HfFields& f, const AttentionSpec& a, std::int64_t hidden) 
   const auto said = f.boolean({"attn_output_gate"});
   if (said.value_or(starts_with_any(f.family(), {"qwen3_next", "qwen3_5"})))
     f.note(Kind::approximate, "attn_output_gate", "a gate on the attention output is not part of a stack",
-           fmt::format("each full layer lacks {} weights", a.heads * a.head_dim * hidden));
+           fmt::format("each full layer lacks {:.0f} weights",
+                       static_cast<double>(a.heads * a.head_dim) * static_cast<double>(hidden)));
 }
 
 }  // namespace
@@ -92,7 +93,11 @@ namespace {
 
 /// A field of linear attention; where config.json leaves it out, the default of transformers' Qwen3NextConfig.
 std::int64_t linear_field(HfFields& f, const char* name, std::int64_t usual) {
-  if (const auto given = f.integer({name})) return *given;
+  if (const auto given = f.integer({name})) {
+    if (*given <= 65536) return *given;
+    f.fail(name, fmt::format("is {}", *given), "at most 65536");
+    return 1;
+  }
   f.note(Kind::assumed, name, "missing", fmt::format("{}, the default of Qwen3NextConfig", usual));
   return usual;
 }

@@ -194,6 +194,19 @@ TEST(HfConfig, WrongTypesAreNamedWithTheirPlace) {
   EXPECT_THAT(refusal_of([] { import_changed("glm-5", R"({"index_topk": null})"); }), HasSubstr("index_topk: missing"));
 }
 
+TEST(HfConfig, NumbersBeyondAllModelsAreRefusedAtOnce) {
+  EXPECT_THAT(refusal_of([] { import_changed("qwen3", R"({"num_hidden_layers": 9000000})"); }),
+              HasSubstr("at most 4096"));
+  EXPECT_THAT(refusal_of([] { import_changed("qwen3", R"({"vocab_size": 1e30})"); }), HasSubstr("at most 10000000"));
+  EXPECT_THAT(refusal_of([] { import_changed("qwen38-27b", R"({"linear_key_head_dim": 1000000})"); }),
+              HasSubstr("at most 65536"));
+  EXPECT_THAT(refusal_of([] {
+                import_changed("deepseek-v3",
+                               R"({"quantization_config": {"weight_block_size": [4000000000, 4000000000]}})");
+              }),
+              HasSubstr("weights.attention.group"));
+}
+
 TEST(HfConfig, WhatIsNotKnownIsSaid) {
   const HfImport odd =
       import_changed("qwen3-32b", R"({"engram_layers": [3], "model_type": "novel", "torch_dtype": "auto"})");

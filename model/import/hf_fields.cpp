@@ -217,9 +217,12 @@ const HfFields::Json* HfFields::find(Names names) { return find_placed(names).va
 
 std::optional<std::int64_t> HfFields::whole(const Json& value, const std::string& key, std::int64_t min) {
   const double as_double = value.is_number() ? value.get<double>() : 0;
-  if (!value.is_number() || as_double != std::floor(as_double) || as_double < static_cast<double>(min) ||
-      as_double > 1e12) {
+  if (!value.is_number() || as_double != std::floor(as_double) || as_double < static_cast<double>(min)) {
     fail(key, fmt::format("is {}", shown(value)), fmt::format("a whole number of at least {}", min));
+    return std::nullopt;
+  }
+  if (as_double > 1e7) {
+    fail(key, fmt::format("is {}", shown(value)), "at most 10000000");
     return std::nullopt;
   }
   return static_cast<std::int64_t>(as_double);

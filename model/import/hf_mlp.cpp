@@ -155,8 +155,11 @@ std::int64_t hf_layers(HfFields& f) {
   refuse_hybrids(f);
   const char* const what = "number of decoder layers";
   if (const auto given =
-          f.integer({"num_hidden_layers", "num_layers", "n_layer", "n_layers", "num_transformer_layers"}))
-    return *given;
+          f.integer({"num_hidden_layers", "num_layers", "n_layer", "n_layers", "num_transformer_layers"})) {
+    if (*given <= 4096) return *given;
+    f.fail("num_hidden_layers", fmt::format("is {}", *given), "at most 4096");
+    return 1;
+  }
   for (const char* key : {"layer_types", "layers_block_type"})
     if (const Json* list = f.find({key}); list && list->is_array() && !list->empty())
       return static_cast<std::int64_t>(list->size());

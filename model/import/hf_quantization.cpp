@@ -45,6 +45,15 @@ std::int64_t number_at(const Json& map, const char* key, std::int64_t otherwise)
   return found != map.end() && found->is_number_integer() ? found->get<std::int64_t>() : otherwise;
 }
 
+/// Values of a block, given as its two sides; 0 when there is no such pair. A format refuses more than 65536.
+std::int64_t block_at(const Json& map, const char* key) {
+  const auto found = map.find(key);
+  if (found == map.end() || !found->is_array() || found->size() != 2) return 0;
+  double values = 1;
+  for (const Json& side : *found) values *= side.is_number_integer() ? std::max(side.get<double>(), 0.0) : 0.0;
+  return static_cast<std::int64_t>(std::min(values, 1e9));
+}
+
 /// hf_quant_config.json of ModelOpt has everything one level deeper.
 const Json& inner_settings(const Json& config) {
   const auto inner = config.find("quantization");
@@ -81,10 +90,7 @@ class Reader {
  private:
   void fp8(const Json& c) {
     WeightFormat format{DType::fp8, 0, DType::f32};
-    const auto block = c.find("weight_block_size");
-    if (block != c.end() && block->is_array() && block->size() == 2 && (*block)[0].is_number_integer() &&
-        (*block)[1].is_number_integer())
-      format.group = (*block)[0].get<std::int64_t>() * (*block)[1].get<std::int64_t>();  // one scale for a whole block
+    format.group = block_at(c, "weight_block_size");  // one scale for a whole block
     out_.schemes.push_back({format, {}});
   }
 
@@ -143,11 +149,8 @@ class Reader {
       return integer_format(bits, group);
     }
     if (type == "float" && bits == 8) {
-      const auto block = w.find("block_structure");
-      const bool blocks = block != w.end() && block->is_array() && block->size() == 2 &&
-                          (*block)[0].is_number_integer() && (*block)[1].is_number_integer();
-      return {DType::fp8, blocks ? (*block)[0].get<std::int64_t>() * (*block)[1].get<std::int64_t>() : group,
-              blocks ? DType::f32 : DType::bf16};
+      const std::int64_t block = block_at(w, "block_structure");
+      return {DType::fp8, block > 0 ? block : group, block > 0 ? DType::f32 : DType::bf16};
     }
     if (type == "float" && bits == 4) {
       const bool mx = format.starts_with("mxfp4") || group == 32;
