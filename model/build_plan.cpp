@@ -61,8 +61,8 @@ Plan build_draft_plan(const DraftSpec& draft, const ParallelLayout& layout, cons
   // The features of the target come in with the verified tokens; a draft step goes on from its own hidden state.
   if (eagle && shape.kind != PassKind::draft) {
     build.given(BufferKind::features, build.attention_tokens(), draft.fusion_taps * target);
-    build.gemm(StepKind::fuse_features, build.attention_tokens(), {hidden, draft.fusion_taps * target, draft.weights.rest},
-               BufferKind::features, BufferKind::residual);
+    build.gemm(StepKind::fuse_features, build.attention_tokens(),
+               {hidden, draft.fusion_taps * target, draft.weights.rest}, BufferKind::features, BufferKind::residual);
   } else {
     build.given(BufferKind::residual, build.attention_tokens(), hidden);
   }

@@ -7,6 +7,7 @@
 #include <set>
 
 #include "comm/backend.h"
+#include "comm/dispatch.h"
 #include "model/build_plan.h"
 #include "sim/report/metrics.h"
 
@@ -32,6 +33,7 @@ void describe(Fields& f, CommRule& r) {
 
 void describe(Fields& f, CommSpec& s) {
   f.optional("backend", s.backend, "backend of every collective (specstep list --backends)");
+  f.optional("engine", s.engine, "whose rules backend engine-default follows: sglang, vllm, tensorrt-llm, ...");
   f.optional("table", s.table, "backend by message size, smallest first; overrides backend");
   f.optional("embedding_allreduce", s.embedding_allreduce, "sum the vocabulary-parallel embedding over ranks");
   f.optional("logits_gather", s.logits_gather, "gather vocabulary-parallel logits on every rank");
@@ -40,11 +42,16 @@ void describe(Fields& f, CommSpec& s) {
 void check(const CommSpec& s, Checker& c) {
   std::vector<std::string> names;
   for (const comm::BackendRow& row : comm::backends()) names.push_back(row.id);
+  names.insert(names.end(), {"engine-default", "auto"});  // choices, not rows of the table
   const auto known = [&](const std::string& key, const std::string& id) {
     if (std::find(names.begin(), names.end(), id) == names.end())
       c.fail(key, fmt::format("unknown backend '{}'{}", id, did_you_mean(id, names)), one_of(names));
   };
   if (s.backend) known("backend", *s.backend);
+  const std::vector<std::string> engines = comm::dispatch_engines();
+  if (std::find(engines.begin(), engines.end(), s.engine) == engines.end())
+    c.fail("engine", fmt::format("no dispatch rules for '{}'{}", s.engine, did_you_mean(s.engine, engines)),
+           one_of(engines));
   if (s.backend && !s.table.empty())
     c.fail("backend", "is given beside a table", "one of them: comm=" + *s.backend + " replaces the table");
   double last = 0;
@@ -157,7 +164,20 @@ void check_backend(const RunConfig& r, Checker& c) {
       static_cast<std::int64_t>(static_cast<double>(r.workload.batch * r.stack.hidden) * bytes_of(DType::bf16));
   const comm::Call call{comm::Collective::all_reduce, static_cast<int>(r.parallel.attention_tensor()), bytes,
                         DType::bf16, true};
-  if (const auto reason = comm::refusal(r.comm.pick(bytes), comm::build_topology(r.machine.fabric), call))
+  const std::string& id = r.comm.pick(bytes);
+  if (id == "auto") return;
+  const comm::Topology topology = comm::build_topology(r.machine.fabric);
+  std::optional<std::string> reason;
+  if (id != "engine-default") {
+    reason = comm::refusal(id, topology, call);
+  } else {
+    try {
+      comm::engine_default(r.comm.engine, topology, call);
+    } catch (const InputError& e) {
+      reason = e.issues().front().what;
+    }
+  }
+  if (reason)
     c.fail(r.comm.table.empty() ? "comm.backend" : "comm.table", "cannot carry this run: " + *reason,
            "a backend that can, see 'specstep list --backends'");
 }

@@ -26,6 +26,7 @@ struct CommRule {
 struct CommSpec {
   std::optional<std::string> backend;  // nccl when neither it nor a table is given
   std::vector<CommRule> table;
+  std::string engine = "sglang";  // whose dispatch rules `engine-default` follows
   bool embedding_allreduce = true;
   bool logits_gather = true;
   /// The backend for a message of `bytes`.

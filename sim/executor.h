@@ -89,6 +89,8 @@ class PreparedPlan {
   virtual ~PreparedPlan() = default;
   virtual const Plan& plan() const = 0;
   virtual Launch launch() const = 0;
+  /// What a reader must know of how it is carried out: choices made, substitutions.
+  virtual std::vector<std::string> notes() const { return {}; }
   /// Carries out the plan once. `traced` asks for one span per step; tok/s never comes from a traced run.
   virtual Timeline run(bool traced) = 0;
 };

@@ -54,8 +54,7 @@ void run_comm(const CommCommand& options) {
   std::vector<comm::CommTable> tables;
   for (const std::string& file : options.tables) {
     const auto measured = comm::measured_table(comm::CsvTable::load(file), {options.hidden, options.value_bytes});
-    tables.push_back(
-        comm::measured_comm_table(measured, call_of(options, options.ranks), options.uncertainty));
+    tables.push_back(comm::measured_comm_table(measured, call_of(options, options.ranks), options.uncertainty));
     if (options.ranks < 1)
       tables.back().notes.push_back("bus bandwidths need --ranks: the table does not say how many");
   }

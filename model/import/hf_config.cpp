@@ -60,7 +60,7 @@ StackSpec stack_from(HfFields& f, const std::string& file, const std::string& na
   s.attention = hf_attention(f, s.hidden);
   s.pattern = hf_pattern(f, s.layers);
   s.mlp = hf_mlp(f, s.hidden, s.layers);
-  s.weights.rest.dtype = s.kv = s.activations = hf_dtype(f);
+  s.weights.rest.dtype = s.kv = hf_dtype(f);
   f.throw_if_faulty();  // the formats of parts are asked of the layers found so far
   const HfFormats formats = hf_formats(f, s);
   s.weights = formats.weights;

@@ -1,25 +1,17 @@
 // One price per distinct operation; equal layers are priced once.
 #include "sim/cost/executor.h"
 
+#include <fmt/format.h>
+
+#include <algorithm>
 #include <optional>
 
+#include "comm/dispatch.h"
 #include "model/base/units.h"
 
 namespace specstep {
 
-namespace {
-
-std::optional<comm::Call> call_of(const Op& op, bool captured) {
-  const auto call = [&](comm::Collective kind, const auto& o) {
-    return comm::Call{kind, static_cast<int>(o.ranks), o.bytes(), o.dtype, captured};
-  };
-  if (const auto* o = std::get_if<AllReduce>(&op)) return call(comm::Collective::all_reduce, *o);
-  if (const auto* o = std::get_if<AllGather>(&op)) return call(comm::Collective::all_gather, *o);
-  if (const auto* o = std::get_if<ReduceScatter>(&op)) return call(comm::Collective::reduce_scatter, *o);
-  if (const auto* o = std::get_if<AllToAll>(&op)) return call(comm::Collective::all_to_all, *o);
-  return std::nullopt;
-}
-
+/// A plan with its prices.
 class PricedPlan final : public PreparedPlan {
  public:
   PricedPlan(Plan plan, Launch launch) : plan_(std::move(plan)), launch_(launch) {}
@@ -29,6 +21,10 @@ class PricedPlan final : public PreparedPlan {
     Timeline out = total_;
     if (!traced) out.spans.clear();
     return out;
+  }
+  std::vector<std::string> notes() const override { return notes_; }
+  void note(const std::string& text) {
+    if (std::find(notes_.begin(), notes_.end(), text) == notes_.end()) notes_.push_back(text);
   }
   void add(const Step& step, const StepTime& span, double gap) {
     total_.parts[static_cast<std::size_t>(part_of(step))] += span.seconds;
@@ -48,12 +44,44 @@ class PricedPlan final : public PreparedPlan {
   Plan plan_;
   Launch launch_;
   Timeline total_;
+  std::vector<std::string> notes_;
 };
+
+namespace {
+
+std::optional<comm::Call> call_of(const Op& op, bool captured) {
+  const auto call = [&](comm::Collective kind, const auto& o) {
+    return comm::Call{kind, static_cast<int>(o.ranks), o.bytes(), o.dtype, captured};
+  };
+  if (const auto* o = std::get_if<AllReduce>(&op)) return call(comm::Collective::all_reduce, *o);
+  if (const auto* o = std::get_if<AllGather>(&op)) return call(comm::Collective::all_gather, *o);
+  if (const auto* o = std::get_if<ReduceScatter>(&op)) return call(comm::Collective::reduce_scatter, *o);
+  if (const auto* o = std::get_if<AllToAll>(&op)) return call(comm::Collective::all_to_all, *o);
+  return std::nullopt;
+}
 
 }  // namespace
 
 CostExecutor::CostExecutor(const RunConfig& config)
     : gpu_(config.machine.gpu), comm_(config.comm), pricer_(comm::build_topology(config.machine.fabric)) {}
+
+/// Who carries a call. Choices that the config leaves to a rule, and what a backend does not have, are noted.
+std::string CostExecutor::carrier(const comm::Call& call, PricedPlan& plan) {
+  const std::string& asked = comm_.pick(call.bytes);
+  const bool reduces = call.kind == comm::Collective::all_reduce;
+  const bool choice = asked == "engine-default" || asked == "auto";
+  const std::string what = fmt::format("{} of {} B", name_of(call.kind), grouped(call.bytes));
+  if (choice && reduces) {
+    const comm::Choice chosen = comm::choose(asked, comm_.engine, pricer_, call);
+    plan.note(fmt::format("{}: {} chose {}: {}", what, asked, chosen.used, chosen.reason));
+    return chosen.used;
+  }
+  if (choice || (!reduces && comm::refusal(asked, pricer_.topology(), call))) {
+    if (!choice) plan.note(fmt::format("{}: {} has none, nccl carries it, as engines do", name_of(call.kind), asked));
+    return "nccl";
+  }
+  return asked;
+}
 
 std::unique_ptr<PreparedPlan> CostExecutor::prepare(Plan plan, Launch launch) {
   auto priced = std::make_unique<PricedPlan>(std::move(plan), launch);
@@ -72,11 +100,8 @@ std::unique_ptr<PreparedPlan> CostExecutor::prepare(Plan plan, Launch launch) {
     if (!last.op || !(*last.op == step.op)) {
       last.op = &step.op;
       if (const auto call = call_of(step.op, captured)) {
-        // An all-gather or all-to-all that the chosen backend does not have goes through nccl, as engines do it.
-        const std::string& chosen = comm_.pick(call->bytes);
-        const bool reduces = call->kind == comm::Collective::all_reduce;
-        const bool falls_back = !reduces && comm::refusal(chosen, pricer_.topology(), *call).has_value();
-        const comm::CommPrice price = pricer_.price(falls_back ? "nccl" : chosen, *call);
+        const std::string used = carrier(*call, *priced);
+        const comm::CommPrice price = pricer_.price(used, *call);
         last.span = {price.seconds, price.provenance, price.extrapolated};
         last.gap = 0;  // a collective's isolated time was taken back to back: its own launch is inside
       } else {

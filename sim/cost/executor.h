@@ -7,6 +7,8 @@
 
 namespace specstep {
 
+class PricedPlan;
+
 class CostExecutor final : public Executor {
  public:
   explicit CostExecutor(const RunConfig& config);
@@ -14,6 +16,8 @@ class CostExecutor final : public Executor {
   std::unique_ptr<PreparedPlan> prepare(Plan plan, Launch launch) override;
 
  private:
+  std::string carrier(const comm::Call& call, PricedPlan& plan);
+
   GpuSpec gpu_;
   CommSpec comm_;
   comm::Pricer pricer_;

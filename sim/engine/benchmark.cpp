@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "model/base/units.h"
@@ -47,6 +48,9 @@ class Benchmark {
                             : build_plan(config_.stack, config_.parallel, shape, options());
     const std::unique_ptr<PreparedPlan> prepared = executor_.prepare(std::move(plan), choice.launch);
     const Timeline timeline = prepared->run(true);
+    for (const std::string& note : prepared->notes())
+      if (std::find(result_.notes.begin(), result_.notes.end(), note) == result_.notes.end())
+        result_.notes.push_back(note);
     for (const StepTime& span : timeline.spans) {
       time_by_source_[name_of(span.provenance)] += weight * span.seconds;
       if (span.extrapolated) time_by_source_["extrapolated"] += weight * span.seconds;

@@ -6,5 +6,5 @@ function(specstep_tests name)
   target_link_libraries(${name} PRIVATE ${tests_LAYERS} specstep_flags fmt::fmt-header-only nlohmann_json::nlohmann_json
                         GTest::gtest_main GTest::gmock)
   target_compile_definitions(${name} PRIVATE SPECSTEP_SOURCE_DIR="${PROJECT_SOURCE_DIR}")
-  gtest_discover_tests(${name} PROPERTIES LABELS unit DISCOVERY_TIMEOUT 60)
+  gtest_discover_tests(${name} NO_PRETTY_VALUES PROPERTIES LABELS unit DISCOVERY_TIMEOUT 60)
 endfunction()
