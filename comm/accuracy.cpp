@@ -1,14 +1,13 @@
 // Pricing a table of measurements, and the report of it.
 #include "comm/accuracy.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <cmath>
 #include <map>
 
 #include "comm/pricing.h"
 #include "comm/table/csv.h"
+#include "model/base/formatted.h"
 
 namespace specstep::comm {
 namespace {
@@ -42,13 +41,13 @@ double quantile(std::vector<double> sorted, double q) {
   return sorted[low] + (place - static_cast<double>(low)) * (sorted[high] - sorted[low]);
 }
 
-std::string percent(double fraction) { return fmt::format("{:.1f} %", 100 * fraction); }
+std::string percent(double fraction) { return formatted("{:.1f} %", 100 * fraction); }
 
 std::string stats_table(const std::vector<ErrorStats>& groups) {
   std::string text = "| group | rows | median | p90 | largest | bias |\n|---|---|---|---|---|---|\n";
   for (const ErrorStats& g : groups)
-    text += fmt::format("| {} | {} | {} | {} | {} | {:+.1f} % |\n", g.name, g.count, percent(g.median), percent(g.p90),
-                        percent(g.largest), 100 * g.bias);
+    text += formatted("| {} | {} | {} | {} | {} | {:+.1f} % |\n", g.name, g.count, percent(g.median), percent(g.p90),
+                      percent(g.largest), 100 * g.bias);
   return text;
 }
 
@@ -112,12 +111,12 @@ std::string accuracy_report(const std::vector<AccuracyRow>& rows) {
   for (const AccuracyRow& r : rows) {
     if (r.group != group) {
       group = r.group;
-      text += fmt::format("\n### {}\n\nfabric {}, backend {}, {} on {} ranks, {}\n\n", group, r.fabric, r.backend,
-                          name_of(r.kind), r.ranks, r.mode);
+      text += formatted("\n### {}\n\nfabric {}, backend {}, {} on {} ranks, {}\n\n", group, r.fabric, r.backend,
+                        name_of(r.kind), r.ranks, r.mode);
       text += "| bytes | measured us | predicted us | error | scored | algorithm |\n|---|---|---|---|---|---|\n";
     }
-    text += fmt::format("| {} | {:.2f} | {:.2f} | {:+.1f} % | {} | {} |\n", r.bytes, r.measured * 1e6,
-                        r.predicted * 1e6, 100 * r.error(), name_of(r.scored), r.algorithm);
+    text += formatted("| {} | {:.2f} | {:.2f} | {:+.1f} % | {} | {} |\n", r.bytes, r.measured * 1e6, r.predicted * 1e6,
+                      100 * r.error(), name_of(r.scored), r.algorithm);
   }
   return text;
 }

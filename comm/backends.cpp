@@ -1,10 +1,10 @@
 // The one table of backends, and what all of them share.
-#include <fmt/format.h>
 
 #include <algorithm>
 #include <limits>
 
 #include "comm/backend.h"
+#include "model/base/formatted.h"
 #include "model/base/units.h"
 
 namespace specstep::comm {
@@ -19,9 +19,8 @@ std::optional<std::string> unreachable_pair(const Topology& t, int ranks) {
   for (int a = 0; a < ranks; ++a)
     for (int b = 0; b < a; ++b)
       if (t.path(b, a) == PathClass::none)
-        return fmt::format("{} and {} cannot reach each other's memory",
-                           t.node(t.gpus()[static_cast<std::size_t>(b)]).id,
-                           t.node(t.gpus()[static_cast<std::size_t>(a)]).id);
+        return formatted("{} and {} cannot reach each other's memory", t.node(t.gpus()[static_cast<std::size_t>(b)]).id,
+                         t.node(t.gpus()[static_cast<std::size_t>(a)]).id);
   return std::nullopt;
 }
 
@@ -30,24 +29,24 @@ std::optional<std::string> unmet_need(const BackendRow& row, const Topology& t, 
     if (auto reason = unreachable_pair(t, call.ranks)) return reason;
   if (row.needs.host_memory)
     for (int rank = 0; rank < call.ranks; ++rank)
-      if (t.memory_of(rank) < 0) return fmt::format("no host memory within reach of rank {} in this fabric", rank);
+      if (t.memory_of(rank) < 0) return formatted("no host memory within reach of rank {} in this fabric", rank);
   if (row.needs.multicast && (!t.spec().multicast || t.nvswitch() < 0))
     return "needs a switch with multicast and `multicast: true` in the fabric file";
   if (row.needs.packs && call.bytes % 16 != 0)
-    return fmt::format("{} bytes are not a whole number of 16-byte packs", call.bytes);
+    return formatted("{} bytes are not a whole number of 16-byte packs", call.bytes);
   return std::nullopt;
 }
 
 std::optional<std::string> wrong_call(const BackendRow& row, const Topology& t, const Call& call) {
-  if (call.ranks < 1) return fmt::format("{} ranks", call.ranks);
-  if (call.bytes < 0) return fmt::format("{} bytes", call.bytes);
+  if (call.ranks < 1) return formatted("{} ranks", call.ranks);
+  if (call.bytes < 0) return formatted("{} bytes", call.bytes);
   if (call.ranks > gpu_count(t))
-    return fmt::format("{} ranks on a fabric of {} GPUs; one rank for each GPU", call.ranks, gpu_count(t));
+    return formatted("{} ranks on a fabric of {} GPUs; one rank for each GPU", call.ranks, gpu_count(t));
   if (std::find(row.kinds.begin(), row.kinds.end(), call.kind) == row.kinds.end())
-    return fmt::format("has no {}; nccl has", name_of(call.kind));
-  if (call.ranks > row.max_ranks) return fmt::format("{} ranks; it is built for at most {}", call.ranks, row.max_ranks);
+    return formatted("has no {}; nccl has", name_of(call.kind));
+  if (call.ranks > row.max_ranks) return formatted("{} ranks; it is built for at most {}", call.ranks, row.max_ranks);
   if ((call.kind == Collective::all_reduce || call.kind == Collective::reduce_scatter) && bytes_of(call.dtype) < 1)
-    return fmt::format("cannot sum values of {}", name_of(call.dtype));
+    return formatted("cannot sum values of {}", name_of(call.dtype));
   return std::nullopt;
 }
 

@@ -1,11 +1,10 @@
 // The table of engine rules. "Ungated" engines are the kernels' own dispatch with the engine's gate before it bypassed.
 #include "comm/dispatch.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 
 #include "comm/backend.h"
+#include "model/base/formatted.h"
 #include "model/base/units.h"
 
 namespace specstep::comm {
@@ -186,7 +185,7 @@ const DispatchRule& dispatch(const DispatchQuery& query) {
                       one_of(engines)});
   throw InputError({{},
                     "engine",
-                    fmt::format("{} has no rule for {} ranks and {} bytes", query.engine, query.ranks, query.bytes),
+                    formatted("{} has no rule for {} ranks and {} bytes", query.engine, query.ranks, query.bytes),
                     "2 to 8 ranks and whole 16-byte packs"});
 }
 
@@ -198,10 +197,9 @@ std::string engine_default(const std::string& engine, const Topology& topology, 
   throw InputError(
       {{},
        "comm.backend",
-       fmt::format(
-           "{} launches nothing for {} ranks {} NVLink between all pairs: {} ({}). The buffers would keep stale "
-           "values and the time would be near zero",
-           engine, call.ranks, full ? "with" : "without", rule.note, rule.source),
+       formatted("{} launches nothing for {} ranks {} NVLink between all pairs: {} ({}). The buffers would keep stale "
+                 "values and the time would be near zero",
+                 engine, call.ranks, full ? "with" : "without", rule.note, rule.source),
        "nccl, or another backend by name"});
 }
 
@@ -227,7 +225,7 @@ Choice choose(const std::string& requested, const std::string& engine, Pricer& p
     least = seconds;
   }
   if (best.used.empty()) throw InputError({{}, "comm.backend", "no backend can serve this call here", ""});
-  best.reason = fmt::format("cheapest at {} bytes on {} ranks: {}", call.bytes, call.ranks, seconds_text(least));
+  best.reason = formatted("cheapest at {} bytes on {} ranks: {}", call.bytes, call.ranks, seconds_text(least));
   return best;
 }
 

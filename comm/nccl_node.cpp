@@ -1,7 +1,7 @@
 // What NCCL sees of a topology.
 #include "comm/nccl_node.h"
 
-#include <fmt/format.h>
+#include "model/base/formatted.h"
 
 namespace specstep::comm {
 namespace {
@@ -21,7 +21,7 @@ bool through_host(const Topology& t, int a, int b) {
 
 std::optional<std::string> nccl_lacks_graph(const Topology& topology, int ranks) {
   if (graph_for(topology.spec().nccl, ranks)) return std::nullopt;
-  return fmt::format("the fabric file has no NCCL channel graph for {} ranks (nccl.graphs)", ranks);
+  return formatted("the fabric file has no NCCL channel graph for {} ranks (nccl.graphs)", ranks);
 }
 
 NcclNode nccl_node(const Topology& topology, int ranks) {

@@ -1,9 +1,8 @@
 // The interpreter. Every transfer of a phase reads the state before the phase; sums are added in transfer order.
 #include "comm/run_host.h"
 
-#include <fmt/format.h>
-
 #include "model/base/error.h"
+#include "model/base/formatted.h"
 
 namespace specstep::comm {
 namespace {
@@ -19,7 +18,7 @@ Slice slice(const Range& range, std::size_t count) {
 
 void require_place(const Schedule& schedule, int place) {
   if (place < 0 || place >= schedule.places())
-    throw Error(fmt::format("schedule '{}' names place {} of {}", schedule.name, place, schedule.places()));
+    throw Error(formatted("schedule '{}' names place {} of {}", schedule.name, place, schedule.places()));
 }
 
 template <class T>
@@ -33,7 +32,7 @@ void run_phase(const Schedule& schedule, const Phase& phase, std::vector<std::ve
     const Slice from = slice(t.from, source.size());
     const Slice to = slice(t.to, target.size());
     if (from.end - from.begin != to.end - to.begin)
-      throw Error(fmt::format("schedule '{}', phase '{}': a transfer changes its length", schedule.name, phase.name));
+      throw Error(formatted("schedule '{}', phase '{}': a transfer changes its length", schedule.name, phase.name));
     for (std::size_t i = 0; i < from.end - from.begin; ++i) {
       const T value = source[from.begin + i];
       target[to.begin + i] = t.effect == Effect::copy ? value : static_cast<T>(target[to.begin + i] + value);
@@ -44,7 +43,7 @@ void run_phase(const Schedule& schedule, const Phase& phase, std::vector<std::ve
 template <class T>
 void run(const Schedule& schedule, std::vector<std::vector<T>>& vectors) {
   if (static_cast<int>(vectors.size()) != schedule.ranks)
-    throw Error(fmt::format("schedule '{}' is for {} ranks, not {}", schedule.name, schedule.ranks, vectors.size()));
+    throw Error(formatted("schedule '{}' is for {} ranks, not {}", schedule.name, schedule.ranks, vectors.size()));
   for (const auto& v : vectors)
     if (v.size() != vectors.front().size()) throw Error("vectors of different lengths");
   std::vector<std::vector<T>> places = vectors;

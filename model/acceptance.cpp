@@ -1,10 +1,10 @@
 // Acceptance in its several notations, all turned into survivals.
 #include "model/acceptance.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <numeric>
+
+#include "model/base/formatted.h"
 
 namespace specstep {
 
@@ -42,7 +42,7 @@ void describe(Fields& f, AcceptanceSpec& a) {
 
 void check(const AcceptanceSpec& a, Checker& c) {
   if (given(a) != 1)
-    c.fail("", fmt::format("{} of conditional, survival, rate and length are given", given(a)), "exactly one");
+    c.fail("", formatted("{} of conditional, survival, rate and length are given", given(a)), "exactly one");
   if (!std::is_sorted(a.survival.rbegin(), a.survival.rend()))
     c.fail("survival", "grows", "each at most the one before; chances given the one before are 'conditional'");
 }
@@ -68,14 +68,14 @@ double accept_length(const AcceptanceSpec& a, std::int64_t drafts) {
 void check_acceptance(const AcceptanceSpec& a, std::int64_t drafts, Checker& c, const std::string& key) {
   const auto matches = [&](const char* name, const std::vector<double>& list) {
     if (!list.empty() && list.size() != static_cast<std::size_t>(drafts))
-      c.fail(key + "." + name, fmt::format("has {} entries", list.size()),
-             fmt::format("one for each of the {} drafts (draft_length)", drafts));
+      c.fail(key + "." + name, formatted("has {} entries", list.size()),
+             formatted("one for each of the {} drafts (draft_length)", drafts));
   };
   matches("conditional", a.conditional);
   matches("survival", a.survival);
   if (a.length && *a.length > static_cast<double>(drafts + 1))
-    c.fail(key + ".length", fmt::format("is {}", *a.length),
-           fmt::format("at most {}: {} drafts and the bonus token", drafts + 1, drafts));
+    c.fail(key + ".length", formatted("is {}", *a.length),
+           formatted("at most {}: {} drafts and the bonus token", drafts + 1, drafts));
 }
 
 }  // namespace specstep

@@ -1,8 +1,7 @@
 // Stacks and drafts to plans.
 #include "model/build_plan.h"
 
-#include <fmt/format.h>
-
+#include "model/base/formatted.h"
 #include "model/layer_builder.h"
 
 namespace specstep {
@@ -92,19 +91,19 @@ class Divisions {
   void need(std::int64_t value, std::int64_t ranks, const std::string& what) {
     if (ranks <= 1 || value % ranks == 0) return;
     ranks_ = ranks;
-    add(fmt::format("{} ({})", what, value));
+    add(formatted("{} ({})", what, value));
   }
   void attention(const AttentionSpec& a, std::int64_t ranks, const std::string& who) {
     need(a.heads, ranks, who + "heads");
     if (a.kind != AttentionKind::gqa || a.kv_heads % ranks == 0 || ranks % a.kv_heads == 0) return;
     ranks_ = ranks;
-    add(fmt::format("{}key/value heads ({}, which may also divide the ranks)", who, a.kv_heads));
+    add(formatted("{}key/value heads ({}, which may also divide the ranks)", who, a.kv_heads));
   }
   void mlp(const MlpSpec& m, const ParallelLayout& layout, const std::string& who) {
     if (m.kind == MlpKind::dense || m.leading_dense_layers > 0) need(m.intermediate, layout.tensor, who + "mlp width");
     if (m.kind == MlpKind::dense) {
       if (layout.expert > 1 && who == "the ")
-        checker_.fail("parallel.expert", fmt::format("is {}", layout.expert), "1: this stack has no experts");
+        checker_.fail("parallel.expert", formatted("is {}", layout.expert), "1: this stack has no experts");
       return;
     }
     need(m.expert_intermediate, layout.expert_tensor(), who + "expert width");
@@ -112,12 +111,12 @@ class Divisions {
     const std::int64_t one = m.shared_intermediate > 0 ? m.shared_intermediate : m.expert_intermediate;
     if (!whole) need(one * m.shared_experts, layout.tensor, who + "shared-expert width");
     if (m.experts % layout.expert != 0)
-      checker_.fail("parallel.expert", fmt::format("is {}", layout.expert),
-                    fmt::format("a divisor of {}experts ({})", who, m.experts));
+      checker_.fail("parallel.expert", formatted("is {}", layout.expert),
+                    formatted("a divisor of {}experts ({})", who, m.experts));
   }
   void report() {
     if (!wrong_.empty())
-      checker_.fail("parallel.tensor", fmt::format("splits over {} ranks", ranks_), "a number that divides " + wrong_);
+      checker_.fail("parallel.tensor", formatted("splits over {} ranks", ranks_), "a number that divides " + wrong_);
   }
 
  private:

@@ -1,7 +1,7 @@
 // Reading of parallel layouts.
 #include "model/pass.h"
 
-#include <fmt/format.h>
+#include "model/base/formatted.h"
 
 namespace specstep {
 
@@ -16,16 +16,15 @@ void describe(Fields& f, ParallelLayout& p) {
 
 void check(const ParallelLayout& p, Checker& c) {
   const auto divides = [&](const char* key, std::int64_t value) {
-    if (p.tensor % value != 0)
-      c.fail(key, fmt::format("is {}", value), fmt::format("a divisor of tensor ({})", p.tensor));
+    if (p.tensor % value != 0) c.fail(key, formatted("is {}", value), formatted("a divisor of tensor ({})", p.tensor));
   };
   divides("expert", p.expert);
   divides("attention_data", p.attention_data);
   if (p.context != 1)
-    c.fail("context", fmt::format("is {}", p.context),
+    c.fail("context", formatted("is {}", p.context),
            "1: splitting the cache over ranks is described but not priced yet, and a silent 1 would be wrong");
   if (p.draft_tensor != 0 && p.draft_tensor != p.tensor && p.draft_tensor != 1)
-    c.fail("draft_tensor", fmt::format("is {}", p.draft_tensor), fmt::format("0, 1 or tensor ({})", p.tensor));
+    c.fail("draft_tensor", formatted("is {}", p.draft_tensor), formatted("0, 1 or tensor ({})", p.tensor));
 }
 
 }  // namespace specstep

@@ -1,9 +1,9 @@
 // Names, totals and checks of plans.
 #include "model/plan.h"
 
-#include <fmt/format.h>
-
 #include <stdexcept>
+
+#include "model/base/formatted.h"
 
 namespace specstep {
 
@@ -94,7 +94,7 @@ std::string_view name_of(BufferKind kind) {
 }
 
 std::string Step::label() const {
-  return layer == no_index ? std::string(name_of(kind)) : fmt::format("layer {} {}", layer, name_of(kind));
+  return layer == no_index ? std::string(name_of(kind)) : formatted("layer {} {}", layer, name_of(kind));
 }
 
 Cost Plan::total() const {
@@ -178,7 +178,7 @@ void check_well_formed(const Plan& plan) {
       throw std::logic_error("step '" + step.label() + "' and its weight differ in shape");
   }
   for (const Buffer& b : plan.buffers)
-    if (b.rows <= 0 || b.cols <= 0) throw std::logic_error(fmt::format("buffer {} is empty", name_of(b.kind)));
+    if (b.rows <= 0 || b.cols <= 0) throw std::logic_error(formatted("buffer {} is empty", name_of(b.kind)));
 }
 
 }  // namespace specstep

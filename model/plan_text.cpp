@@ -1,8 +1,8 @@
 // Plans as text and JSON.
-#include <fmt/format.h>
 
 #include <nlohmann/json.hpp>
 
+#include "model/base/formatted.h"
 #include "model/base/units.h"
 #include "model/plan.h"
 
@@ -11,7 +11,7 @@ namespace specstep {
 namespace {
 
 std::string format_text(const WeightFormat& w) {
-  return w.group > 0 ? fmt::format("{} g{}", name_of(w.dtype), w.group) : name_of(w.dtype);
+  return w.group > 0 ? formatted("{} g{}", name_of(w.dtype), w.group) : name_of(w.dtype);
 }
 
 struct OpName {
@@ -35,49 +35,49 @@ struct OpName {
 
 struct OpText {
   std::string of(const Gemm& g) const {
-    const std::string one = fmt::format("[{}, {}] x [{}, {}]^T {}", g.m, g.k, g.n, g.k, format_text(g.format));
-    return g.batches > 1 ? fmt::format("{} x {}", g.batches, one) : one;
+    const std::string one = formatted("[{}, {}] x [{}, {}]^T {}", g.m, g.k, g.n, g.k, format_text(g.format));
+    return g.batches > 1 ? formatted("{} x {}", g.batches, one) : one;
   }
   std::string of(const GroupedGemm& g) const {
-    return fmt::format("{} tokens x top-{}, {:.1f} of {} experts met, [{}, {}]^T {}", g.tokens, g.top_k, g.experts_met,
-                       g.experts, g.n, g.k, format_text(g.format));
+    return formatted("{} tokens x top-{}, {:.1f} of {} experts met, [{}, {}]^T {}", g.tokens, g.top_k, g.experts_met,
+                     g.experts, g.n, g.k, format_text(g.format));
   }
   std::string of(const Attention& a) const {
-    const std::string limit = a.limit > 0 ? fmt::format(" at most {}", a.limit) : "";
-    return fmt::format("{} {} x {} queries, {} heads, {} cached{}, {} values a token {}{}", name_of(a.kind),
-                       a.sequences, a.queries, a.heads, a.context, limit, a.cached_values, name_of(a.kv),
-                       a.queries > 1 && a.queries_share_kv ? ", read shared" : "");
+    const std::string limit = a.limit > 0 ? formatted(" at most {}", a.limit) : "";
+    return formatted("{} {} x {} queries, {} heads, {} cached{}, {} values a token {}{}", name_of(a.kind), a.sequences,
+                     a.queries, a.heads, a.context, limit, a.cached_values, name_of(a.kv),
+                     a.queries > 1 && a.queries_share_kv ? ", read shared" : "");
   }
   std::string of(const SparseIndex& s) const {
-    return fmt::format("{} x {} queries, {} heads of {}, {} cached, keep {}", s.sequences, s.queries, s.heads, s.dim,
-                       s.context, s.top_k);
+    return formatted("{} x {} queries, {} heads of {}, {} cached, keep {}", s.sequences, s.queries, s.heads, s.dim,
+                     s.context, s.top_k);
   }
   std::string of(const LinearAttention& l) const {
-    return fmt::format("{} x {} tokens, {} heads, state {}", l.sequences, l.tokens_each, l.value_heads,
-                       bytes_text(static_cast<double>(l.state_bytes)));
+    return formatted("{} x {} tokens, {} heads, state {}", l.sequences, l.tokens_each, l.value_heads,
+                     bytes_text(static_cast<double>(l.state_bytes)));
   }
   std::string of(const AllReduce& a) const { return collective(a.bytes(), a.ranks); }
   std::string of(const AllGather& a) const { return collective(a.bytes(), a.ranks); }
   std::string of(const ReduceScatter& a) const { return collective(a.bytes(), a.ranks); }
   std::string of(const AllToAll& a) const { return collective(a.bytes(), a.ranks); }
   std::string of(const RmsNorm& r) const {
-    return fmt::format("[{}, {}]{}", r.rows, r.width, r.residual ? " + residual" : "");
+    return formatted("[{}, {}]{}", r.rows, r.width, r.residual ? " + residual" : "");
   }
-  std::string of(const Activation& a) const { return fmt::format("[{}, {}]", a.rows, a.width); }
+  std::string of(const Activation& a) const { return formatted("[{}, {}]", a.rows, a.width); }
   std::string of(const Rope& r) const {
-    return fmt::format("{} tokens x {} values, appends {:.0f} B each", r.tokens, r.rotated_values, r.append_bytes);
+    return formatted("{} tokens x {} values, appends {:.0f} B each", r.tokens, r.rotated_values, r.append_bytes);
   }
-  std::string of(const Router& r) const { return fmt::format("{} tokens, top-{} of {}", r.tokens, r.top_k, r.experts); }
+  std::string of(const Router& r) const { return formatted("{} tokens, top-{} of {}", r.tokens, r.top_k, r.experts); }
   std::string of(const Combine& c) const {
-    return fmt::format("{} tokens, {} outputs{}", c.tokens, c.top_k, c.shared ? " + shared" : "");
+    return formatted("{} tokens, {} outputs{}", c.tokens, c.top_k, c.shared ? " + shared" : "");
   }
-  std::string of(const Embed& e) const { return fmt::format("[{}, {}] {}", e.tokens, e.hidden, format_text(e.format)); }
+  std::string of(const Embed& e) const { return formatted("[{}, {}] {}", e.tokens, e.hidden, format_text(e.format)); }
   std::string of(const Sample& s) const {
     static constexpr std::string_view what[] = {"sample", "accept or reject", "draft candidates"};
-    return fmt::format("{}: [{}, {}]", what[static_cast<std::size_t>(s.kind)], s.rows, s.vocab);
+    return formatted("{}: [{}, {}]", what[static_cast<std::size_t>(s.kind)], s.rows, s.vocab);
   }
   static std::string collective(std::int64_t bytes, std::int64_t ranks) {
-    return fmt::format("{} B over {} ranks", grouped(bytes), ranks);
+    return formatted("{} B over {} ranks", grouped(bytes), ranks);
   }
 };
 
@@ -124,21 +124,21 @@ void append_stretch(std::string& out, const Plan& plan, const Stretch& s) {
   for (std::size_t i = s.begin; i < s.end; ++i) {
     const Step& step = plan.steps[i];
     const Cost c = cost_of(step.op);
-    out += fmt::format("  {:<20} {:<16} {:>10}  {}\n", name_of(step.kind), op_name(step.op),
-                       bytes_text(c.bytes() > 0 ? c.bytes() : c.comm_bytes), op_text(step.op));
+    out += formatted("  {:<20} {:<16} {:>10}  {}\n", name_of(step.kind), op_name(step.op),
+                     bytes_text(c.bytes() > 0 ? c.bytes() : c.comm_bytes), op_text(step.op));
   }
 }
 
 std::string header_text(const Plan& plan) {
   const PassShape& s = plan.shape;
-  return fmt::format("{}: {} pass, {} sequence{} x {} token{}, {} in the cache, tensor parallel {}\n", plan.model,
-                     name_of(s.kind), s.sequences, s.sequences == 1 ? "" : "s", s.tokens_each,
-                     s.tokens_each == 1 ? "" : "s", s.context, plan.layout.tensor);
+  return formatted("{}: {} pass, {} sequence{} x {} token{}, {} in the cache, tensor parallel {}\n", plan.model,
+                   name_of(s.kind), s.sequences, s.sequences == 1 ? "" : "s", s.tokens_each,
+                   s.tokens_each == 1 ? "" : "s", s.context, plan.layout.tensor);
 }
 
 std::string totals_text(const Plan& plan) {
   const Cost t = plan.total();
-  std::string out = fmt::format(
+  std::string out = formatted(
       "\n{} steps, {:.0f} kernels. A GPU reads or writes {:.2f} GB: weights {:.2f}, cache {:.3f}, activations {:.3f}; "
       "{:.1f} GFLOP.\n",
       plan.steps.size(), t.nodes, t.bytes() / 1e9, t.weight_bytes / 1e9, t.kv_bytes / 1e9, t.activation_bytes / 1e9,
@@ -147,7 +147,7 @@ std::string totals_text(const Plan& plan) {
   const auto rows = count_collectives(plan);
   if (rows.empty()) out += "  none (one rank)\n";
   for (const CollectiveCount& row : rows)
-    out += fmt::format("  {:>5} {:<44} of {:>12} B\n", row.count, row.what, grouped(row.bytes));
+    out += formatted("  {:>5} {:<44} of {:>12} B\n", row.count, row.what, grouped(row.bytes));
   return out;
 }
 
@@ -169,16 +169,16 @@ std::string plan_text(const Plan& plan, bool every_layer) {
     const std::size_t covered = repeat.period * repeat.times;
     const std::int32_t first = plan.steps[all[i].begin].layer;
     if (repeat.times > 1)
-      out += fmt::format("\nlayers {} to {}: {} times\n", first, plan.steps[all[i + covered - 1].begin].layer,
-                         repeat.times);
+      out +=
+          formatted("\nlayers {} to {}: {} times\n", first, plan.steps[all[i + covered - 1].begin].layer, repeat.times);
     for (std::size_t k = i; k < i + repeat.period; ++k) {
       const std::int32_t layer = plan.steps[all[k].begin].layer;
       if (layer == no_index)
         out += "\n";
       else if (repeat.times == 1)
-        out += fmt::format("\nlayer {}\n", layer);
+        out += formatted("\nlayer {}\n", layer);
       else if (repeat.period > 1)
-        out += fmt::format(" layers {}, {}, ...\n", layer, layer + static_cast<std::int32_t>(repeat.period));
+        out += formatted(" layers {}, {}, ...\n", layer, layer + static_cast<std::int32_t>(repeat.period));
       append_stretch(out, plan, all[k]);
     }
     i += covered;
@@ -191,8 +191,8 @@ std::string plan_csv(const Plan& plan) {
   for (const Step& s : plan.steps) {
     const Cost c = cost_of(s.op);
     const std::string layer = s.layer == no_index ? "" : std::to_string(s.layer);
-    out += fmt::format("{},{},{},\"{}\",{},{},{},{},{}\n", layer, name_of(s.kind), op_name(s.op), op_text(s.op),
-                       c.flops, c.weight_bytes, c.kv_bytes, c.activation_bytes, c.comm_bytes);
+    out += formatted("{},{},{},\"{}\",{},{},{},{},{}\n", layer, name_of(s.kind), op_name(s.op), op_text(s.op), c.flops,
+                     c.weight_bytes, c.kv_bytes, c.activation_bytes, c.comm_bytes);
   }
   return out;
 }

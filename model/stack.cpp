@@ -1,7 +1,7 @@
 // Reading of stacks, and the faults that no single field shows.
 #include "model/stack.h"
 
-#include <fmt/format.h>
+#include "model/base/formatted.h"
 
 namespace specstep {
 
@@ -45,7 +45,7 @@ void check(const AttentionSpec& a, Checker& c) {
                                      {"value_dim", a.value_dim}})
       refuse(c, key, value, "gqa");
     if (a.kv_heads > 0 && a.heads % a.kv_heads != 0)
-      c.fail("kv_heads", fmt::format("is {}", a.kv_heads), fmt::format("a divisor of heads ({})", a.heads));
+      c.fail("kv_heads", formatted("is {}", a.kv_heads), formatted("a divisor of heads ({})", a.heads));
   } else {
     need(c, "kv_rank", a.kv_rank, "mla");
     need(c, "nope_dim", a.nope_dim, "mla");
@@ -120,8 +120,7 @@ void check(const MlpSpec& m, Checker& c) {
   if (m.leading_dense_layers > 0) need(c, "intermediate", m.intermediate, "leading_dense_layers");
   if (m.shared_experts == 0 && m.shared_intermediate > 0)
     c.fail("shared_intermediate", "has no meaning here", "shared_experts is 0");
-  if (m.top_k > m.experts)
-    c.fail("top_k", fmt::format("is {}", m.top_k), fmt::format("at most experts ({})", m.experts));
+  if (m.top_k > m.experts) c.fail("top_k", formatted("is {}", m.top_k), formatted("at most experts ({})", m.experts));
 }
 
 void describe(Fields& f, WeightFormats& w) {
@@ -161,8 +160,8 @@ void describe(Fields& f, StackSpec& s) {
 void check(const StackSpec& s, Checker& c) {
   if (s.pattern.empty()) c.fail("pattern", "is empty", "at least one kind of layer");
   if (s.mlp.leading_dense_layers > s.layers)
-    c.fail("mlp.leading_dense_layers", fmt::format("is {}", s.mlp.leading_dense_layers),
-           fmt::format("at most layers ({})", s.layers));
+    c.fail("mlp.leading_dense_layers", formatted("is {}", s.mlp.leading_dense_layers),
+           formatted("at most layers ({})", s.layers));
 }
 
 }  // namespace specstep

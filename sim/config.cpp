@@ -1,13 +1,12 @@
 // Reading of runs and studies, and the faults that only the parts together show.
 #include "sim/config.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <set>
 
 #include "comm/backend.h"
 #include "comm/dispatch.h"
+#include "model/base/formatted.h"
 #include "model/build_plan.h"
 #include "sim/report/metrics.h"
 
@@ -45,18 +44,18 @@ void check(const CommSpec& s, Checker& c) {
   names.insert(names.end(), {"engine-default", "auto"});  // choices, not rows of the table
   const auto known = [&](const std::string& key, const std::string& id) {
     if (std::find(names.begin(), names.end(), id) == names.end())
-      c.fail(key, fmt::format("unknown backend '{}'{}", id, did_you_mean(id, names)), one_of(names));
+      c.fail(key, formatted("unknown backend '{}'{}", id, did_you_mean(id, names)), one_of(names));
   };
   if (s.backend) known("backend", *s.backend);
   const std::vector<std::string> engines = comm::dispatch_engines();
   if (std::find(engines.begin(), engines.end(), s.engine) == engines.end())
-    c.fail("engine", fmt::format("no dispatch rules for '{}'{}", s.engine, did_you_mean(s.engine, engines)),
+    c.fail("engine", formatted("no dispatch rules for '{}'{}", s.engine, did_you_mean(s.engine, engines)),
            one_of(engines));
   if (s.backend && !s.table.empty())
     c.fail("backend", "is given beside a table", "one of them: comm=" + *s.backend + " replaces the table");
   double last = 0;
   for (std::size_t i = 0; i < s.table.size(); ++i) {
-    const std::string key = fmt::format("table[{}]", i);
+    const std::string key = formatted("table[{}]", i);
     known(key + ".backend", s.table[i].backend);
     const bool final_row = i + 1 == s.table.size();
     if (!s.table[i].up_to_kib && !final_row) c.fail(key + ".up_to_kib", "missing", "only the last row has no limit");
@@ -78,8 +77,8 @@ void describe(Fields& f, TreeSpec& t) {
 void check(const TreeSpec& t, Checker& c) {
   const std::int64_t nodes = t.topk + (t.steps - 1) * t.topk * t.topk;
   if (t.verify_tokens > nodes + 1)
-    c.fail("verify_tokens", fmt::format("is {}", t.verify_tokens),
-           fmt::format("at most {}: the root and the {} nodes that these steps draft", nodes + 1, nodes));
+    c.fail("verify_tokens", formatted("is {}", t.verify_tokens),
+           formatted("at most {}: the root and the {} nodes that these steps draft", nodes + 1, nodes));
 }
 
 void describe(Fields& f, SpeculationSpec& s) {
@@ -140,15 +139,15 @@ void check_draft(const RunConfig& r, Checker& c) {
   } else if (needs_model) {
     const std::int64_t target = r.draft->target_hidden > 0 ? r.draft->target_hidden : r.draft->hidden;
     if (target != r.stack.hidden)
-      c.fail("draft", fmt::format("reads features of width {}", target),
-             fmt::format("the stack's hidden, {}", r.stack.hidden));
+      c.fail("draft", formatted("reads features of width {}", target),
+             formatted("the stack's hidden, {}", r.stack.hidden));
     check_layout(*r.draft, r.parallel, c);
   }
   if (r.speculation.tree && !needs_model)
     c.fail("speculation.tree", "is for a draft model", "a chain: " + name_of(method) + " proposes one text");
   if (r.speculation.tree && needs_model && r.draft && r.speculation.tree->topk > r.draft->vocab)
-    c.fail("speculation.tree.topk", fmt::format("is {}", r.speculation.tree->topk),
-           fmt::format("at most the draft's vocabulary, {}", r.draft->vocab));
+    c.fail("speculation.tree.topk", formatted("is {}", r.speculation.tree->topk),
+           formatted("at most the draft's vocabulary, {}", r.draft->vocab));
   if (r.speculation.tree && r.measure.host.temperature > 0 && r.measure.host.accept == AcceptRule::rejection)
     c.fail("measure.host.accept", "rejection does not cover trees", "target_only");
   if (!r.speculation.acceptance)
@@ -187,11 +186,11 @@ void check_backend(const RunConfig& r, Checker& c) {
 void check(const RunConfig& r, Checker& c) {
   check_layout(r.stack, r.parallel, c);
   if (r.parallel.tensor > r.machine.count)
-    c.fail("parallel.tensor", fmt::format("is {}", r.parallel.tensor),
-           fmt::format("at most the machine's {} GPUs", r.machine.count));
+    c.fail("parallel.tensor", formatted("is {}", r.parallel.tensor),
+           formatted("at most the machine's {} GPUs", r.machine.count));
   if (r.parallel.attention_data > r.workload.batch)
-    c.fail("parallel.attention_data", fmt::format("is {}", r.parallel.attention_data),
-           fmt::format("at most the batch ({}): an attention group without a sequence would idle", r.workload.batch));
+    c.fail("parallel.attention_data", formatted("is {}", r.parallel.attention_data),
+           formatted("at most the batch ({}): an attention group without a sequence would idle", r.workload.batch));
   check_draft(r, c);
   if (r.parallel.tensor <= r.machine.count) check_backend(r, c);
 }
@@ -215,10 +214,10 @@ void check(const StudyConfig& s, Checker& c) {
   std::set<std::string> names;
   for (std::size_t i = 0; i < s.runs.size(); ++i) {
     if (!names.insert(s.runs[i].name).second)
-      c.fail(fmt::format("runs[{}].name", i), "is given twice", "a name of its own for each run");
+      c.fail(formatted("runs[{}].name", i), "is given twice", "a name of its own for each run");
     for (const auto& [metric, value] : s.runs[i].reported)
       if (!find_metric(metric))
-        c.fail(fmt::format("runs[{}].reported.{}", i, metric), "unknown metric", "a name of 'specstep list --metrics'");
+        c.fail(formatted("runs[{}].reported.{}", i, metric), "unknown metric", "a name of 'specstep list --metrics'");
   }
 }
 

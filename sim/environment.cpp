@@ -1,13 +1,13 @@
 // Versions and host facts.
 #include "sim/environment.h"
 
-#include <fmt/format.h>
 #include <sys/utsname.h>
 
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <thread>
 
+#include "model/base/formatted.h"
 #include "sim/module.h"
 
 namespace specstep {
@@ -16,9 +16,9 @@ std::string program_version() { return SPECSTEP_VERSION; }
 
 std::vector<std::pair<std::string, std::string>> library_versions() {
   std::vector<std::pair<std::string, std::string>> out{
-      {"fmt", fmt::format("{}.{}.{}", FMT_VERSION / 10000, FMT_VERSION / 100 % 100, FMT_VERSION % 100)},
+      {"fmt", formatted("{}.{}.{}", FMT_VERSION / 10000, FMT_VERSION / 100 % 100, FMT_VERSION % 100)},
       {"nlohmann-json",
-       fmt::format("{}.{}.{}", NLOHMANN_JSON_VERSION_MAJOR, NLOHMANN_JSON_VERSION_MINOR, NLOHMANN_JSON_VERSION_PATCH)},
+       formatted("{}.{}.{}", NLOHMANN_JSON_VERSION_MAJOR, NLOHMANN_JSON_VERSION_MINOR, NLOHMANN_JSON_VERSION_PATCH)},
       {"yaml-cpp", SPECSTEP_YAML_CPP_VERSION},
       {"Eigen", SPECSTEP_EIGEN_VERSION},
       {"CLI11", SPECSTEP_CLI11_VERSION}};
@@ -43,7 +43,7 @@ nlohmann::ordered_json environment() {
           {"git", SPECSTEP_GIT},
           {"build", SPECSTEP_BUILD},
           {"compiler", SPECSTEP_COMPILER},
-          {"os", known ? fmt::format("{} {}", os.sysname, os.release) : "unknown"},
+          {"os", known ? formatted("{} {}", os.sysname, os.release) : "unknown"},
           {"processor", processor()},
           {"cores", std::thread::hardware_concurrency()},
           {"gpus", nlohmann::ordered_json::array()}};

@@ -1,10 +1,9 @@
 // One row for each kind of file, and the reference printed from their schemas.
 #include "sim/file_kind.h"
 
-#include <fmt/format.h>
-
 #include <nlohmann/json.hpp>
 
+#include "model/base/formatted.h"
 #include "sim/config.h"
 
 namespace specstep {
@@ -92,9 +91,9 @@ std::string type_text(const Json& s) {
   if (type == "array") return "list of " + type_text(s["items"]);
   if (type == "object") return "map";
   std::string out = type == "string" ? "text" : type == "boolean" ? "true or false" : type;
-  if (s.contains("minimum")) out += fmt::format(" >= {}", s["minimum"].get<double>());
-  if (s.contains("exclusiveMinimum")) out += fmt::format(" > {}", s["exclusiveMinimum"].get<double>());
-  if (s.contains("maximum")) out += fmt::format(" <= {}", s["maximum"].get<double>());
+  if (s.contains("minimum")) out += formatted(" >= {}", s["minimum"].get<double>());
+  if (s.contains("exclusiveMinimum")) out += formatted(" > {}", s["exclusiveMinimum"].get<double>());
+  if (s.contains("maximum")) out += formatted(" <= {}", s["maximum"].get<double>());
   return out;
 }
 
@@ -140,7 +139,7 @@ void append_keys(std::string& out, const Json& schema, const std::string& prefix
     std::string fallback = requires_key(owner, key)    ? "required"
                            : value.contains("default") ? value["default"].dump()
                                                        : "";
-    out += fmt::format("| `{}{}` | {} | {} | {} |\n", prefix, key, type, fallback, value.value("description", ""));
+    out += formatted("| `{}{}` | {} | {} | {} |\n", prefix, key, type, fallback, value.value("description", ""));
     if (quantity || is_part(value)) continue;
     append_keys(out, value, prefix + key + (value.value("type", "") == "array" ? "[]." : "."));
   }
@@ -155,9 +154,9 @@ std::string config_reference() {
       "A part (stack, machine, ...) is an inline map, a path relative to the file, or the name of an installed "
       "config.\n";
   for (const FileKind& kind : file_kinds()) {
-    out += fmt::format("\n## {}\n\n{}{} (`configs/{}/`).\n\n| key | value | default | meaning |\n|---|---|---|---|\n",
-                       kind.name, static_cast<char>(std::toupper(static_cast<unsigned char>(kind.summary[0]))),
-                       kind.summary.substr(1), kind.folder);
+    out += formatted("\n## {}\n\n{}{} (`configs/{}/`).\n\n| key | value | default | meaning |\n|---|---|---|---|\n",
+                     kind.name, static_cast<char>(std::toupper(static_cast<unsigned char>(kind.summary[0]))),
+                     kind.summary.substr(1), kind.folder);
     append_keys(out, kind.schema(), "");
   }
   return out;

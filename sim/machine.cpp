@@ -1,9 +1,8 @@
 // Reading of GPUs and machines.
 #include "sim/machine.h"
 
-#include <fmt/format.h>
-
 #include "comm/topology.h"
+#include "model/base/formatted.h"
 
 namespace specstep {
 
@@ -60,7 +59,7 @@ void check(const MachineSpec& m, Checker& c) {
   try {
     const auto gpus = comm::gpu_count(comm::build_topology(m.fabric));
     if (m.count > gpus)
-      c.fail("count", fmt::format("is {}", m.count), fmt::format("at most the {} GPUs of the fabric", gpus));
+      c.fail("count", formatted("is {}", m.count), formatted("at most the {} GPUs of the fabric", gpus));
   } catch (const InputError& e) {
     for (const Issue& issue : e.issues()) c.fail("fabric." + issue.key, issue.what, issue.allowed);
   }

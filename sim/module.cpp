@@ -2,11 +2,11 @@
 #include "sim/module.h"
 
 #include <dlfcn.h>
-#include <fmt/format.h>
 
 #include <filesystem>
 
 #include "model/base/error.h"
+#include "model/base/formatted.h"
 
 namespace specstep {
 
@@ -23,12 +23,12 @@ fs::path module_file(const std::string& name) {
 const ModuleTable& open_module(const std::string& name) {
   const fs::path file = module_file(name);
   std::error_code failed;
-  if (!fs::exists(file, failed)) throw Unsupported(fmt::format("this build has no {} module", name));
+  if (!fs::exists(file, failed)) throw Unsupported(formatted("this build has no {} module", name));
   // Never closed: the libraries behind it keep threads and handlers that do not survive unloading.
   void* handle = dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL);
-  if (!handle) throw Unsupported(fmt::format("the {} module cannot be opened: {}", name, dlerror()));
+  if (!handle) throw Unsupported(formatted("the {} module cannot be opened: {}", name, dlerror()));
   const auto* table = static_cast<const ModuleTable*>(dlsym(handle, "specstep_module"));
-  if (!table || table->abi != module_abi) throw Unsupported(fmt::format("the {} module is of another version", name));
+  if (!table || table->abi != module_abi) throw Unsupported(formatted("the {} module is of another version", name));
   return *table;
 }
 

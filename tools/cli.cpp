@@ -2,7 +2,6 @@
 #include "tools/cli.h"
 
 #include <fcntl.h>
-#include <fmt/format.h>
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
@@ -12,6 +11,7 @@
 #include <iostream>
 #include <nlohmann/json.hpp>
 
+#include "model/base/formatted.h"
 #include "sim/environment.h"
 
 namespace specstep {
@@ -54,13 +54,13 @@ fs::path config_path(const std::string& text, const std::string& folder, const C
       {text},
       "",
       "no such file",
-      fmt::format("a path, or one of {} in {}", one_of(library.names(folder)), (library.root() / folder).string())});
+      formatted("a path, or one of {} in {}", one_of(library.names(folder)), (library.root() / folder).string())});
 }
 
 namespace {
 
 [[noreturn]] void cannot_write(const std::string& target, int reason) {
-  throw Error(fmt::format("{}: cannot be written: {}", target, std::strerror(reason)));
+  throw Error(formatted("{}: cannot be written: {}", target, std::strerror(reason)));
 }
 
 void write_all(int file, const std::string& text, const std::string& target) {
@@ -109,7 +109,7 @@ class StagedFile {
       text_ = text;
       return;
     }
-    partial_ = fmt::format("{}.partial.{}", place_.string(), ::getpid());
+    partial_ = formatted("{}.partial.{}", place_.string(), ::getpid());
     File(partial_, O_CREAT | O_TRUNC, target).finish(text);
     if (fs::exists(status)) fs::permissions(partial_, status.permissions(), failed);
   }
@@ -179,8 +179,8 @@ const std::vector<Command>& commands() {
 namespace {
 
 std::string version_text() {
-  std::string out = fmt::format("specstep {}\n", program_version());
-  for (const auto& [name, version] : library_versions()) out += fmt::format("  {:<14} {}\n", name, version);
+  std::string out = formatted("specstep {}\n", program_version());
+  for (const auto& [name, version] : library_versions()) out += formatted("  {:<14} {}\n", name, version);
   return out;
 }
 
@@ -196,7 +196,7 @@ int parse_failure(const CLI::App& app, const CLI::ParseError& e) {
     }
     return exit;
   }
-  say(fmt::format("specstep: {}", e.what()));
+  say(formatted("specstep: {}", e.what()));
   say("run 'specstep --help', or 'specstep COMMAND --help' for one command");
   return code(Exit::wrong_input);
 }
@@ -233,10 +233,10 @@ int run_program(int argc, const char* const* argv) {
     say(e.what());
     return code(Exit::wrong_input);
   } catch (const Unsupported& e) {
-    say(fmt::format("specstep: {}", e.what()));
+    say(formatted("specstep: {}", e.what()));
     return code(Exit::unsupported);
   } catch (const std::exception& e) {
-    say(fmt::format("specstep: {}", e.what()));
+    say(formatted("specstep: {}", e.what()));
     return code(Exit::failed);
   }
 }

@@ -1,10 +1,10 @@
 // specstep check: is this file valid, and its full form.
-#include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
 #include <memory>
 #include <nlohmann/json.hpp>
 
+#include "model/base/formatted.h"
 #include "sim/file_kind.h"
 #include "tools/cli.h"
 
@@ -24,7 +24,7 @@ void run_check(const CheckCommand& options) {
   if (!std::filesystem::exists(path, failed)) path = installed_file(options.file, library).value_or(path);
   const CheckedFile checked = check_file(path, read_options(options.common, library));
   const std::string text =
-      options.dump ? to_yaml(*checked.canonical) : fmt::format("{}: a valid {}\n", options.file, checked.kind);
+      options.dump ? to_yaml(*checked.canonical) : formatted("{}: a valid {}\n", options.file, checked.kind);
   deliver(options.common, {text, [&] { return *checked.canonical; }, {}});
 }
 }  // namespace

@@ -1,5 +1,4 @@
 // specstep import: what other tools print, as files of specstep.
-#include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
 #include <memory>
@@ -8,6 +7,7 @@
 #include "comm/import/imported.h"
 #include "comm/import/nccl_tests.h"
 #include "comm/topology.h"
+#include "model/base/formatted.h"
 #include "model/import/hf_config.h"
 #include "tools/cli.h"
 #include "tools/fabric_argument.h"
@@ -49,20 +49,20 @@ ImportedText nccl_xml(const ImportCommand& options, const comm::FabricSpec& like
   const comm::XmlElement element = comm::parse_xml(yaml::read_text(file), file);
   if (element.name == "system") return fabric_text(comm::fabric_from_nccl_xml(element, file, like));
   const comm::NcclGraphElement g = comm::graph_element(element, file);
-  return {fmt::format(
-              "# graph file: pattern {}, types {} and {}\nranks: 8\nchannels: {}\nchannel_gb_s: {{value: {}, source: "
-              "\"imported from {}\"}}\n",
-              g.pattern, g.type_intra, g.type_inter, g.channels, g.speed_intra, file),
-          {"one entry of nccl.graphs; the number of ranks is not in the file: set it"},
-          {}};
+  return {
+      formatted("# graph file: pattern {}, types {} and {}\nranks: 8\nchannels: {}\nchannel_gb_s: {{value: {}, source: "
+                "\"imported from {}\"}}\n",
+                g.pattern, g.type_intra, g.type_inter, g.channels, g.speed_intra, file),
+      {"one entry of nccl.graphs; the number of ranks is not in the file: set it"},
+      {}};
 }
 
 ImportedText nccl_tests(const ImportCommand& options, const comm::FabricSpec&) {
   const comm::NcclTestTable table = comm::parse_nccl_tests(yaml::read_text(options.file), options.file);
   ImportedText out{"bytes,nccl_us\n", table.notes, {}};
   for (const comm::NcclTestRow& row : table.rows)
-    out.text += fmt::format("{},{:.6g}\n", row.bytes, row.out_of_place.seconds * 1e6);
-  out.notes.push_back(table.ranks ? fmt::format("{} ranks, by bus over algorithm bandwidth", *table.ranks)
+    out.text += formatted("{},{:.6g}\n", row.bytes, row.out_of_place.seconds * 1e6);
+  out.notes.push_back(table.ranks ? formatted("{} ranks, by bus over algorithm bandwidth", *table.ranks)
                                   : "the number of ranks does not follow from the bandwidths");
   return out;
 }
@@ -79,13 +79,13 @@ ImportedText hf_config(const ImportCommand& options, const comm::FabricSpec&) {
   const HfImport imported = import_hf_config(std::filesystem::path(options.file), options.name);
   ImportedText out;
   for (const ImportNote& note : imported.notes) {
-    out.notes.push_back(fmt::format("{}: {}", name_of(note.kind), note.text.text()));
+    out.notes.push_back(formatted("{}: {}", name_of(note.kind), note.text.text()));
     if (note.kind == ImportNote::Kind::ignored) continue;
     out.open.push_back(note.text);
     // What the reader of the result must know goes with it; the place in the source does not.
     Issue remark = note.text;
     remark.at = {};
-    out.text += fmt::format("# {}: {}\n", name_of(note.kind), remark.text());
+    out.text += formatted("# {}: {}\n", name_of(note.kind), remark.text());
   }
   out.text +=
       to_yaml(std::visit([](const auto& spec) -> nlohmann::ordered_json { return dump_config(spec); }, imported.spec));
@@ -129,7 +129,7 @@ void add_import(CLI::App& app) {
   auto options = std::make_shared<ImportCommand>();
   CLI::App* command = app.add_subcommand("import", "what other tools print, as files of specstep");
   std::string kinds_text;
-  for (const ImportKind& kind : kinds()) kinds_text += fmt::format("{}{}", kinds_text.empty() ? "" : ", ", kind.name);
+  for (const ImportKind& kind : kinds()) kinds_text += formatted("{}{}", kinds_text.empty() ? "" : ", ", kind.name);
   command->add_option("kind", options->kind, kinds_text)->required();
   command->add_option("file", options->file, "the file to import")->required();
   command->add_option("--like", options->like, "fabric of similar GPUs, for what the file does not say")

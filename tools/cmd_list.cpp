@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "comm/backend.h"
+#include "model/base/formatted.h"
 #include "sim/executor.h"
 #include "sim/file_kind.h"
 #include "sim/report/metrics.h"
@@ -27,8 +28,8 @@ Output metrics_list() {
   std::string text;
   Json json = Json::array();
   for (const MetricRow& row : metric_rows()) {
-    text += fmt::format("{:<40} {:<10} {:<6} {}\n", row.name, row.unit,
-                        row.better == Better::higher ? "higher" : "lower", row.definition);
+    text += formatted("{:<40} {:<10} {:<6} {}\n", row.name, row.unit, row.better == Better::higher ? "higher" : "lower",
+                      row.definition);
     json.push_back({{"name", row.name},
                     {"unit", row.unit},
                     {"better", row.better == Better::higher ? "higher" : "lower"},
@@ -41,7 +42,7 @@ Output backends_list() {
   std::string text;
   Json json = Json::array();
   for (const comm::BackendRow& row : comm::backends()) {
-    text += fmt::format("{:<10} {}\n", row.id, row.summary);
+    text += formatted("{:<10} {}\n", row.id, row.summary);
     json.push_back({{"name", row.id}, {"summary", row.summary}});
   }
   return {text, [json] { return json; }, {}};
@@ -51,7 +52,7 @@ Output executors_list() {
   std::string text;
   Json json = Json::array();
   for (const ExecutorRow& row : executors()) {
-    text += fmt::format("{:<10} {}{}\n", row.name, row.summary, row.refusal.empty() ? "" : " (" + row.refusal + ")");
+    text += formatted("{:<10} {}{}\n", row.name, row.summary, row.refusal.empty() ? "" : " (" + row.refusal + ")");
     json.push_back({{"name", row.name}, {"summary", row.summary}, {"refusal", row.refusal}});
   }
   return {text, [json] { return json; }, {}};
@@ -61,12 +62,12 @@ Output everything(const ConfigLibrary& library) {
   std::string text = "executors\n" + executors_list().text + "\nbackends\n" + backends_list().text;
   Json json = {
       {"executors", executors_list().json()}, {"backends", backends_list().json()}, {"configs", Json::object()}};
-  text += fmt::format("\nconfigs in {}\n", library.root().string());
+  text += formatted("\nconfigs in {}\n", library.root().string());
   std::string last;
   for (const FileKind& kind : file_kinds()) {
     if (kind.folder == last) continue;  // runs and studies share one
     last = kind.folder;
-    text += fmt::format("  {:<10} {}\n", kind.folder, fmt::join(library.names(kind.folder), "  "));
+    text += formatted("  {:<10} {}\n", kind.folder, fmt::join(library.names(kind.folder), "  "));
     json["configs"][kind.folder] = library.names(kind.folder);
   }
   return {text, [json] { return json; }, {}};

@@ -1,11 +1,11 @@
 // nccl: priced by NCCL's own cost model, with hops through shared host memory at their measured speed.
-#include <fmt/format.h>
 
 #include <algorithm>
 
 #include "comm/backend.h"
 #include "comm/nccl_node.h"
 #include "comm/schedules/schedules.h"
+#include "model/base/formatted.h"
 #include "model/base/units.h"
 
 namespace specstep::comm {
@@ -39,7 +39,7 @@ CommPrice collective_price(const NcclNode& node, const SchedulePrice& links, con
   const double seconds = with_launch(captured, call.captured, eager_us * us);
   std::string where = node.shm_share > 0 ? "steps through shared host memory" : "steps of the ring or tree";
   const double latency = nccl_cost(node, call.kind, 0, choice);
-  if (captured > 2 * latency) where = fmt::format("bus bandwidth of {} channels", node.channels);
+  if (captured > 2 * latency) where = formatted("bus bandwidth of {} channels", node.channels);
   if (on_links > modelled) where = links.bottleneck;
   if (seconds > captured) where = "eager launch";
   return {seconds, nccl_name(choice), where, node.shm_share > 0 ? Provenance::fit : Provenance::datasheet,

@@ -1,8 +1,6 @@
 // Layouts from what tools print.
 #include "comm/import/imported.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <functional>
 #include <nlohmann/json.hpp>
@@ -10,6 +8,7 @@
 
 #include "comm/import/builder.h"
 #include "model/base/config_io.h"
+#include "model/base/formatted.h"
 
 namespace specstep::comm {
 namespace {
@@ -41,7 +40,7 @@ bool same_numa(const SmiMatrix& m, std::size_t a, std::size_t b) { return m.numa
 class SmiImport {
  public:
   SmiImport(const SmiMatrix& m, const FabricSpec& like)
-      : m_(m), build_(like, fmt::format("{} GPUs, imported from nvidia-smi topo -m", m.gpus.size())) {}
+      : m_(m), build_(like, formatted("{} GPUs, imported from nvidia-smi topo -m", m.gpus.size())) {}
 
   Imported run() {
     for (std::size_t i = 0; i < m_.gpus.size(); ++i) build_.node(gpu(static_cast<int>(i)), NodeKind::gpu);
@@ -50,7 +49,7 @@ class SmiImport {
     notes_.push_back("bandwidths and latencies are not in the matrix: taken over from the fabric it is like");
     notes_.push_back(
         "whether pairs have peer access is not in the matrix (nvidia-smi topo -p2p rw): all are taken to have it");
-    if (m_.nics > 0) notes_.push_back(fmt::format("{} network devices left out", m_.nics));
+    if (m_.nics > 0) notes_.push_back(formatted("{} network devices left out", m_.nics));
     return {build_.take(), std::move(notes_)};
   }
 
@@ -85,8 +84,8 @@ class SmiImport {
       roots(groups[s], socket);
       for (std::size_t t = 0; t < s; ++t) build_.socket_link("cpu" + std::to_string(t), socket);
     }
-    notes_.push_back(fmt::format("{} sockets inferred{}", groups.size(),
-                                 groups.size() > 2 ? "; every two taken to be joined directly" : ""));
+    notes_.push_back(formatted("{} sockets inferred{}", groups.size(),
+                               groups.size() > 2 ? "; every two taken to be joined directly" : ""));
   }
 
   void roots(const std::vector<int>& members, const std::string& socket) {
@@ -135,7 +134,7 @@ class SmiImport {
       build_.node("nvswitch", NodeKind::nvswitch);
       for (std::size_t i = 0; i < m_.gpus.size(); ++i)
         build_.nvlink(gpu(static_cast<int>(i)), "nvswitch", m_.cells[i][i == 0 ? 1 : 0].nvlinks);
-      notes_.push_back(fmt::format("more than {} NVLinks per GPU over all pairs: an NVSwitch inferred", most_nvlinks));
+      notes_.push_back(formatted("more than {} NVLinks per GPU over all pairs: an NVSwitch inferred", most_nvlinks));
       return;
     }
     for (std::size_t a = 0; a < m_.gpus.size(); ++a)
@@ -157,7 +156,7 @@ class SmiImport {
 Imported fabric_from_smi(const SmiMatrix& matrix, const FabricSpec& like) { return SmiImport(matrix, like).run(); }
 
 Imported fabric_from_p2p(const P2pMatrix& matrix, const FabricSpec& like) {
-  FabricBuilder build(like, fmt::format("{} GPUs, imported from a bandwidth matrix of pairs", matrix.size()));
+  FabricBuilder build(like, formatted("{} GPUs, imported from a bandwidth matrix of pairs", matrix.size()));
   std::vector<std::string> notes;
   build.node("switch0", NodeKind::pcie_switch);
   double best = 0;
@@ -167,8 +166,8 @@ Imported fabric_from_p2p(const P2pMatrix& matrix, const FabricSpec& like) {
     build.node(gpu, NodeKind::gpu);
     build.measured_link(gpu, "switch0", matrix.best_of(g), "best pair of this GPU in the imported matrix");
     if (matrix.best_of(g) < 0.95 * best)
-      notes.push_back(fmt::format("{} is slow in all its pairs: {:.2f} GB/s at best, others up to {:.2f}", gpu,
-                                  matrix.best_of(g), best));
+      notes.push_back(formatted("{} is slow in all its pairs: {:.2f} GB/s at best, others up to {:.2f}", gpu,
+                                matrix.best_of(g), best));
   }
   notes.push_back(
       "the layout is not in the matrix: one switch assumed, so nothing is shared between flows of different GPUs");

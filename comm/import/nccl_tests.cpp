@@ -5,14 +5,13 @@
 // (n - 1) / n for all-gather, reduce-scatter and all-to-all; so the ratio tells the collective and the ranks.
 #include "comm/import/nccl_tests.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <charconv>
 #include <cmath>
 #include <sstream>
 
 #include "model/base/error.h"
+#include "model/base/formatted.h"
 #include "model/base/units.h"
 
 namespace specstep::comm {
@@ -76,7 +75,7 @@ void infer_ranks(NcclTestTable& table) {
   }
   const double ratio = ratio_of(best.out_of_place);
   if (ratio < 0.98 || ratio >= 2)
-    refuse(table.file, best.line, fmt::format("bus over algorithm bandwidth is {:.2f}: not an allreduce", ratio),
+    refuse(table.file, best.line, formatted("bus over algorithm bandwidth is {:.2f}: not an allreduce", ratio),
            "2 (n - 1) / n, from 1 on 2 ranks to below 2");
   table.ranks = static_cast<int>(std::lround(2 / (2 - ratio)));
 }
@@ -97,14 +96,14 @@ NcclTestTable parse_nccl_tests(std::string_view text, const std::string& file) {
     if (!parsed) continue;
     if (parsed->operation == "none")
       refuse(file, number_of_line,
-             fmt::format("no operation, and bus over algorithm bandwidth is {:.2f}: not an allreduce",
-                         ratio_of(parsed->row.out_of_place)),
+             formatted("no operation, and bus over algorithm bandwidth is {:.2f}: not an allreduce",
+                       ratio_of(parsed->row.out_of_place)),
              "the output of all_reduce_perf");
     table.rows.push_back(parsed->row);
     if (parsed->row.disagree)
-      table.notes.push_back(fmt::format("line {}: {} out of place and {} in place disagree", number_of_line,
-                                        seconds_text(parsed->row.out_of_place.seconds),
-                                        seconds_text(parsed->row.in_place.seconds)));
+      table.notes.push_back(formatted("line {}: {} out of place and {} in place disagree", number_of_line,
+                                      seconds_text(parsed->row.out_of_place.seconds),
+                                      seconds_text(parsed->row.in_place.seconds)));
   }
   if (table.rows.empty()) refuse(file, 1, "no rows of a table", "the output of all_reduce_perf");
   infer_ranks(table);

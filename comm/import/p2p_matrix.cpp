@@ -1,14 +1,13 @@
 // Reading a matrix of pairs.
 #include "comm/import/p2p_matrix.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <charconv>
 #include <cmath>
 #include <sstream>
 
 #include "model/base/error.h"
+#include "model/base/formatted.h"
 
 namespace specstep::comm {
 namespace {
@@ -55,10 +54,10 @@ void check_cells(const P2pMatrix& m, const std::string& file, const std::vector<
     refuse(file, lines[0], "a matrix of zeros and ones tells who can reach whom", "a matrix of bandwidths");
   for (std::size_t a = 0; a < v.size(); ++a)
     for (std::size_t b = 0; b < v.size(); ++b) {
-      if (v[a][b] <= 0) refuse(file, lines[a], fmt::format("{} to {} is {}", a, b, v[a][b]), "bandwidths above 0");
+      if (v[a][b] <= 0) refuse(file, lines[a], formatted("{} to {} is {}", a, b, v[a][b]), "bandwidths above 0");
       const double larger = std::max(v[a][b], v[b][a]);
       if (b < a && std::abs(v[a][b] - v[b][a]) > asymmetry_limit * larger)
-        refuse(file, lines[a], fmt::format("{} to {} is {}, the other way {}", a, b, v[a][b], v[b][a]),
+        refuse(file, lines[a], formatted("{} to {} is {}, the other way {}", a, b, v[a][b], v[b][a]),
                "mirrored cells within 20 %: measure again, or compare single flows with fabric --measured");
     }
 }
@@ -83,18 +82,17 @@ P2pMatrix parse_p2p_matrix(std::string_view text, const std::string& file) {
   std::vector<int> lines;
   for (auto row = header + 1; row != rows.end() && matrix.gb_s.size() < count; ++row) {
     if (row->cells.empty() || row->cells[0] != std::to_string(matrix.gb_s.size()))
-      refuse(file, row->line, fmt::format("no row {}", matrix.gb_s.size()), fmt::format("{} rows", count));
+      refuse(file, row->line, formatted("no row {}", matrix.gb_s.size()), formatted("{} rows", count));
     if (row->cells.size() != count + 1)
-      refuse(file, row->line, fmt::format("{} cells", row->cells.size() - 1),
-             fmt::format("{}, as in the header", count));
+      refuse(file, row->line, formatted("{} cells", row->cells.size() - 1), formatted("{}, as in the header", count));
     std::vector<double> values;
     for (std::size_t c = 1; c <= count; ++c) values.push_back(cell_value(file, *row, row->cells[c]));
     matrix.gb_s.push_back(std::move(values));
     lines.push_back(row->line);
   }
   if (matrix.gb_s.size() < count)
-    refuse(file, lines.empty() ? header->line : lines.back(), fmt::format("row {} is missing", matrix.gb_s.size()),
-           fmt::format("{} rows", count));
+    refuse(file, lines.empty() ? header->line : lines.back(), formatted("row {} is missing", matrix.gb_s.size()),
+           formatted("{} rows", count));
   check_cells(matrix, file, lines);
   return matrix;
 }

@@ -1,13 +1,12 @@
 // Reading the text of `nvidia-smi topo -m`, as users paste it.
 #include "comm/import/smi_topo.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <charconv>
 #include <functional>
 
 #include "model/base/error.h"
+#include "model/base/formatted.h"
 
 namespace specstep::comm {
 namespace {
@@ -149,7 +148,7 @@ class Reader {
     std::vector<PairCell> cells;
     for (std::size_t d = 0; d < devices_.size(); ++d) {
       if (d + 1 >= line.cells.size() || line.cells[d + 1].empty())
-        refuse(line.number, "no cell for " + devices_[d], fmt::format("{} cells", devices_.size()));
+        refuse(line.number, "no cell for " + devices_[d], formatted("{} cells", devices_.size()));
       if (is_gpu(devices_[d])) cells.push_back(cell(line, line.cells[d + 1]));
     }
     if (cells[expected].kind != PairClass::self) refuse(line.number, "no X for " + name + " itself", "X");
@@ -165,15 +164,15 @@ class Reader {
     if (matrix_.cells.size() < matrix_.gpus.size())
       refuse(row_lines_.empty() ? header_line_ : row_lines_.back(),
              "the row of " + matrix_.gpus[matrix_.cells.size()] + " is missing",
-             fmt::format("{} rows", matrix_.gpus.size()));
+             formatted("{} rows", matrix_.gpus.size()));
     for (std::size_t a = 0; a < matrix_.cells.size(); ++a)
       for (std::size_t b = 0; b < a; ++b) {
         const PairCell& here = matrix_.cells[a][b];
         const PairCell& mirror = matrix_.cells[b][a];
         if (here == mirror && here.kind != PairClass::self) continue;
         refuse(row_lines_[a],
-               fmt::format("{} to {} is {}, the other way {}", matrix_.gpus[a], matrix_.gpus[b], class_name(here),
-                           class_name(mirror)),
+               formatted("{} to {} is {}, the other way {}", matrix_.gpus[a], matrix_.gpus[b], class_name(here),
+                         class_name(mirror)),
                "a symmetric matrix");
       }
   }

@@ -1,11 +1,10 @@
 // Inboxes of threads, and the story of a call that did not end.
 #include "comm/protocol/host_team.h"
 
-#include <fmt/format.h>
-
 #include <stdexcept>
 
 #include "comm/protocol/two_stage.h"
+#include "model/base/formatted.h"
 
 namespace specstep::comm::protocol {
 
@@ -18,24 +17,24 @@ std::size_t slots(const Capacity& c, std::uint32_t packs) {
 std::string text_of(const Awaited& what) {
   switch (what.stage) {
     case Stage::data:
-      return fmt::format("the data of pack {}", what.index);
+      return formatted("the data of pack {}", what.index);
     case Stage::partial:
-      return fmt::format("its part of pack {}", what.index);
+      return formatted("its part of pack {}", what.index);
     case Stage::result:
-      return fmt::format("the sum of pack {}", what.index);
+      return formatted("the sum of pack {}", what.index);
     case Stage::start:
-      return fmt::format("its start flag of block {}", what.index);
+      return formatted("its start flag of block {}", what.index);
     case Stage::middle:
-      return fmt::format("its middle flag of block {}", what.index);
+      return formatted("its middle flag of block {}", what.index);
     case Stage::end:
-      return fmt::format("its end flag of block {}", what.index);
+      return formatted("its end flag of block {}", what.index);
   }
   return "";
 }
 
 std::string text_of(const WaitRecord& record, int rank) {
-  return fmt::format("allreduce {}, site {}, epoch {}: rank {} waited in vain for rank {}: {}",
-                     name_of(record.protocol), record.site, record.epoch, rank, record.what.rank, text_of(record.what));
+  return formatted("allreduce {}, site {}, epoch {}: rank {} waited in vain for rank {}: {}", name_of(record.protocol),
+                   record.site, record.epoch, rank, record.what.rank, text_of(record.what));
 }
 
 }  // namespace
@@ -98,8 +97,8 @@ void HostTeam::run_block(int rank, const CallShape& shape, std::uint32_t block, 
   const Capacity& c = options_.capacity;
   if (rank < 0 || rank >= c.ranks || shape.packs < 1 || shape.packs > c.packs || block >= shape.blocks ||
       shape.blocks > c.blocks)
-    throw std::logic_error(fmt::format("allreduce of {} packs by block {} of {} on rank {} does not fit the team",
-                                       shape.packs, block, shape.blocks, rank));
+    throw std::logic_error(formatted("allreduce of {} packs by block {} of {} on rank {} does not fit the team",
+                                     shape.packs, block, shape.blocks, rank));
   HostRank& own = *ranks_[static_cast<std::size_t>(rank)];
   HostMemory memory(control_, own, {shape.protocol, shape.site, 0, {}}, rank,
                     std::chrono::steady_clock::now() + options_.time_limit);

@@ -1,11 +1,11 @@
 // The comm table as text, CSV and JSON.
-#include <fmt/format.h>
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
 #include <set>
 
 #include "comm/report/comm_table.h"
+#include "model/base/formatted.h"
 #include "model/base/units.h"
 
 namespace specstep::comm {
@@ -32,19 +32,19 @@ std::set<std::int64_t> sizes_of(const CommTable& table) {
 
 std::string times_text(const CommTable& table) {
   const std::vector<std::string> ids = backends_of(table);
-  std::string text = fmt::format("{:>12}", "us");
-  for (const std::string& id : ids) text += fmt::format(" {:>9}", id);
+  std::string text = formatted("{:>12}", "us");
+  for (const std::string& id : ids) text += formatted(" {:>9}", id);
   text += "  best\n";
   for (std::int64_t bytes : sizes_of(table)) {
-    text += fmt::format("{:>12}", grouped(bytes));
+    text += formatted("{:>12}", grouped(bytes));
     const CommRow* best = nullptr;
     for (const std::string& id : ids) {
       const CommRow* row = find(table, id, bytes);
-      text += row ? fmt::format(" {:>9.2f}", row->seconds * 1e6) : fmt::format(" {:>9}", "-");
+      text += row ? formatted(" {:>9.2f}", row->seconds * 1e6) : formatted(" {:>9}", "-");
       const bool real = row && id != "null" && id != "delay" && id != "q8" && row->algorithm != "out of line, not used";
       if (real && (!best || row->seconds < best->seconds)) best = row;
     }
-    text += fmt::format("  {}\n", best ? best->backend : "-");
+    text += formatted("  {}\n", best ? best->backend : "-");
   }
   return text;
 }
@@ -52,19 +52,19 @@ std::string times_text(const CommTable& table) {
 std::string link_text(const CommRow& row) {
   std::string text;
   for (const auto& [kind, bytes] : row.link_bytes)
-    text += fmt::format("{}{} {}", text.empty() ? "" : ", ", name_of(kind), bytes_text(bytes));
+    text += formatted("{}{} {}", text.empty() ? "" : ", ", name_of(kind), bytes_text(bytes));
   return text.empty() ? "-" : text;
 }
 
 std::string details_text(const CommTable& table, std::int64_t bytes) {
   std::string text =
-      fmt::format("at {}\n{:<9} {:>9} {:>9} {:>9}  {:<26} {:<34} {}\n", bytes_text(static_cast<double>(bytes)),
-                  "backend", "us", "alg GB/s", "bus GB/s", "algorithm", "held back by", "bytes over links");
+      formatted("at {}\n{:<9} {:>9} {:>9} {:>9}  {:<26} {:<34} {}\n", bytes_text(static_cast<double>(bytes)), "backend",
+                "us", "alg GB/s", "bus GB/s", "algorithm", "held back by", "bytes over links");
   for (const CommRow& row : table.rows) {
     if (row.bytes != bytes) continue;
-    text += fmt::format("{:<9} {:>9.2f} {:>9.2f} {:>9.2f}  {:<26} {:<34} {}{}\n", row.backend, row.seconds * 1e6,
-                        row.algorithm_gb_s, row.bus_gb_s, row.algorithm, row.bottleneck, link_text(row),
-                        row.extrapolated ? "  (extrapolated)" : "");
+    text += formatted("{:<9} {:>9.2f} {:>9.2f} {:>9.2f}  {:<26} {:<34} {}{}\n", row.backend, row.seconds * 1e6,
+                      row.algorithm_gb_s, row.bus_gb_s, row.algorithm, row.bottleneck, link_text(row),
+                      row.extrapolated ? "  (extrapolated)" : "");
   }
   return text;
 }
@@ -72,9 +72,9 @@ std::string details_text(const CommTable& table, std::int64_t bytes) {
 }  // namespace
 
 std::string comm_text(const CommTable& table) {
-  const std::string ranks = table.call.ranks > 0 ? fmt::format(" on {} ranks", table.call.ranks) : "";
-  std::string text = fmt::format("{}\n{}{}, {}\n\n", table.title, name_of(table.call.kind), ranks,
-                                 table.call.captured ? "in a CUDA graph" : "launched eagerly") +
+  const std::string ranks = table.call.ranks > 0 ? formatted(" on {} ranks", table.call.ranks) : "";
+  std::string text = formatted("{}\n{}{}, {}\n\n", table.title, name_of(table.call.kind), ranks,
+                               table.call.captured ? "in a CUDA graph" : "launched eagerly") +
                      times_text(table) + "\n";
   const bool measured = !table.rows.empty() && table.rows.front().provenance == Provenance::measured;
   if (!measured && !table.rows.empty()) {
@@ -82,11 +82,11 @@ std::string comm_text(const CommTable& table) {
     text += details_text(table, *std::next(sizes.begin(), static_cast<std::ptrdiff_t>(sizes.size() / 2))) + "\n";
   }
   for (const Crossover& x : table.against)
-    text += fmt::format("{} against {} alone: cheaper up to about {} ({} to {})\n", x.below, x.above, bytes_text(x.at),
-                        bytes_text(x.low), bytes_text(x.high));
+    text += formatted("{} against {} alone: cheaper up to about {} ({} to {})\n", x.below, x.above, bytes_text(x.at),
+                      bytes_text(x.low), bytes_text(x.high));
   for (const Crossover& x : table.changes)
-    text += fmt::format("best up to about {} is {}, above it {}; not to be told apart from {} to {}\n",
-                        bytes_text(x.at), x.below, x.above, bytes_text(x.low), bytes_text(x.high));
+    text += formatted("best up to about {} is {}, above it {}; not to be told apart from {} to {}\n", bytes_text(x.at),
+                      x.below, x.above, bytes_text(x.low), bytes_text(x.high));
   for (const std::string& note : table.notes) text += "note: " + note + "\n";
   return text;
 }
@@ -96,9 +96,9 @@ std::string comm_csv(const std::vector<CommTable>& tables) {
       "backend,ranks,bytes,mode,seconds,low,high,bottleneck,algorithm,algorithm_gb_s,bus_gb_s,provenance\n";
   for (const CommTable& table : tables)
     for (const CommRow& r : table.rows)
-      text += fmt::format("{},{},{},{},{:.9g},{:.9g},{:.9g},\"{}\",\"{}\",{:.6g},{:.6g},{}\n", r.backend, r.ranks,
-                          r.bytes, r.captured ? "graph" : "eager", r.seconds, r.low, r.high, r.bottleneck, r.algorithm,
-                          r.algorithm_gb_s, r.bus_gb_s, name_of(r.provenance));
+      text += formatted("{},{},{},{},{:.9g},{:.9g},{:.9g},\"{}\",\"{}\",{:.6g},{:.6g},{}\n", r.backend, r.ranks,
+                        r.bytes, r.captured ? "graph" : "eager", r.seconds, r.low, r.high, r.bottleneck, r.algorithm,
+                        r.algorithm_gb_s, r.bus_gb_s, name_of(r.provenance));
   return text;
 }
 

@@ -1,14 +1,13 @@
 // Filling the comm table.
 #include "comm/report/comm_table.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <cmath>
 
 #include "comm/backend.h"
 #include "comm/dispatch.h"
 #include "comm/nccl_node.h"
+#include "model/base/formatted.h"
 #include "model/base/units.h"
 
 namespace specstep::comm {
@@ -118,9 +117,9 @@ void note_nccl_choices(const Topology& t, const CommQuery& q, std::vector<std::s
       best = other;
     }
     if (least < 0.95 * cost)
-      notes.push_back(fmt::format("nccl takes {} at {}, where {} would take {} instead of {}", nccl_name(chosen),
-                                  bytes_text(static_cast<double>(bytes)), nccl_name(best), seconds_text(least),
-                                  seconds_text(cost)));
+      notes.push_back(formatted("nccl takes {} at {}, where {} would take {} instead of {}", nccl_name(chosen),
+                                bytes_text(static_cast<double>(bytes)), nccl_name(best), seconds_text(least),
+                                seconds_text(cost)));
   }
 }
 

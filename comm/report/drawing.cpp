@@ -1,19 +1,19 @@
 // Drawing a fabric: a tree over PCIe and memory links below each socket or root, then NVLink and socket links.
 #include "comm/report/drawing.h"
 
-#include <fmt/format.h>
-
 #include <map>
 #include <set>
+
+#include "model/base/formatted.h"
 
 namespace specstep::comm {
 namespace {
 
 std::string link_text(const Link& link) {
-  std::string text = fmt::format("{:.1f} GB/s", link.bytes_per_second / 1e9);
-  if (link.latency > 0) text += fmt::format(", {:.2f} us", link.latency * 1e6);
-  if (link.generation > 0) text += fmt::format(", gen {}", link.generation);
-  if (link.width > 0) text += fmt::format(" x{}", link.width);
+  std::string text = formatted("{:.1f} GB/s", link.bytes_per_second / 1e9);
+  if (link.latency > 0) text += formatted(", {:.2f} us", link.latency * 1e6);
+  if (link.generation > 0) text += formatted(", gen {}", link.generation);
+  if (link.width > 0) text += formatted(" x{}", link.width);
   if (link.narrowed) text += " (narrowed)";
   return text;
 }
@@ -37,7 +37,7 @@ class Drawer {
   std::string label(int node) const {
     std::string text = t_.node(node).id;
     for (std::size_t rank = 0; rank < t_.gpus().size(); ++rank)
-      if (t_.gpus()[rank] == node) return text + fmt::format("  rank {}", rank);
+      if (t_.gpus()[rank] == node) return text + formatted("  rank {}", rank);
     text += "  " + name_of(t_.node(node).kind);
     return t_.node(node).acs_redirect ? text + ", ACS redirects peer traffic" : text;
   }
@@ -56,7 +56,7 @@ class Drawer {
     for (std::size_t k = 0; k < children.size(); ++k) {
       const Link& link = t_.links()[children[k]];
       const bool last = k + 1 == children.size();
-      out_ += fmt::format("{}{}{}  [{}]\n", indent, last ? "`- " : "|- ", label(link.to), link_text(link));
+      out_ += formatted("{}{}{}  [{}]\n", indent, last ? "`- " : "|- ", label(link.to), link_text(link));
       if (t_.node(link.to).kind != NodeKind::gpu) below(link.to, indent + (last ? "   " : "|  "));
     }
   }

@@ -1,8 +1,6 @@
 // Rates of patterns, by the same fair sharing that prices schedules.
 #include "comm/report/patterns.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <charconv>
 #include <map>
@@ -10,6 +8,7 @@
 #include <sstream>
 
 #include "comm/schedule_price.h"
+#include "model/base/formatted.h"
 
 namespace specstep::comm {
 namespace {
@@ -91,7 +90,7 @@ std::vector<int> rank_list(const std::string& text, const Topology& t, const Loc
     const auto [end, error] = std::from_chars(part.data(), part.data() + part.size(), rank);
     if (error != std::errc() || end != part.data() + part.size() || rank < 0 || rank >= gpu_count(t))
       throw InputError(
-          {place, "pattern", "'" + part + "' is not a GPU of this fabric", fmt::format("0 to {}", gpu_count(t) - 1)});
+          {place, "pattern", "'" + part + "' is not a GPU of this fabric", formatted("0 to {}", gpu_count(t) - 1)});
     ranks.push_back(rank);
   }
   return ranks;
@@ -125,7 +124,7 @@ std::vector<Pattern> standard_patterns(const Topology& t) {
   std::set<NcclLevel> seen;
   for (const auto& [a, b] : every_pair(gpu_count(t)))
     if (seen.insert(t.distance(a, b)).second)
-      add_both(patterns, fmt::format("one flow {}, {}>{}", distance_name(t.distance(a, b)), a, b), {{a, b}});
+      add_both(patterns, formatted("one flow {}, {}>{}", distance_name(t.distance(a, b)), a, b), {{a, b}});
   add_uplink_patterns(t, patterns);
   if (gpu_count(t) > 3) add_both(patterns, "all of one half to all of the other", half_to_half(gpu_count(t)));
   if (gpu_count(t) > 1) add_both(patterns, "all to all", every_pair(gpu_count(t)));

@@ -1,13 +1,12 @@
 // Reading lists of sizes.
 #include "comm/report/sizes.h"
 
-#include <fmt/format.h>
-
 #include <charconv>
 #include <cmath>
 #include <sstream>
 
 #include "model/base/error.h"
+#include "model/base/formatted.h"
 
 namespace specstep::comm {
 namespace {
@@ -60,7 +59,7 @@ void append_range(const std::string& text, const std::vector<std::string>& parts
   for (double at = static_cast<double>(start); at <= static_cast<double>(end); at = factor ? at * step : at + step) {
     const auto next = static_cast<std::int64_t>(std::llround(at));
     if (sizes.empty() || sizes.back() != next) sizes.push_back(next);
-    if (sizes.size() > most_sizes) refuse(text, fmt::format("more than {} sizes", most_sizes));
+    if (sizes.size() > most_sizes) refuse(text, formatted("more than {} sizes", most_sizes));
   }
 }
 

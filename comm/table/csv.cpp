@@ -1,13 +1,12 @@
 // Reading comma-separated tables.
 #include "comm/table/csv.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <charconv>
 #include <cmath>
 #include <optional>
 
+#include "model/base/formatted.h"
 #include "model/base/yaml.h"
 
 namespace specstep::comm {
@@ -63,8 +62,8 @@ CsvTable CsvTable::parse(std::string_view text, const std::string& file) {
     } else if (cells->size() != table.columns_.size()) {
       issues.push_back({{file, number, 1},
                         "",
-                        fmt::format("{} cells", cells->size()),
-                        fmt::format("{}, as in the header", table.columns_.size())});
+                        formatted("{} cells", cells->size()),
+                        formatted("{}, as in the header", table.columns_.size())});
     } else {
       table.rows_.push_back({number, *cells});
     }

@@ -5,12 +5,11 @@
 // told.
 #include "comm/table/measured.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <cmath>
 #include <map>
 
+#include "model/base/formatted.h"
 #include "model/base/units.h"
 
 namespace specstep::comm {
@@ -92,12 +91,12 @@ void add_notes(const MeasuredCurve& curve, std::vector<std::string>& notes) {
     repeated += p.samples > 1 ? 1 : 0;
     spread = std::max(spread, p.spread());
     if (p.outlier)
-      notes.push_back(fmt::format("{}: {} at {} is out of line with its neighbours and not used", curve.name,
-                                  seconds_text(p.seconds), bytes_text(static_cast<double>(p.bytes))));
+      notes.push_back(formatted("{}: {} at {} is out of line with its neighbours and not used", curve.name,
+                                seconds_text(p.seconds), bytes_text(static_cast<double>(p.bytes))));
   }
   if (repeated > 0)
-    notes.push_back(fmt::format("{}: {} sizes are there several times; medians taken, largest spread {:.0f} %",
-                                curve.name, repeated, 100 * spread));
+    notes.push_back(formatted("{}: {} sizes are there several times; medians taken, largest spread {:.0f} %",
+                              curve.name, repeated, 100 * spread));
 }
 
 }  // namespace

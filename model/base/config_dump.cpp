@@ -1,10 +1,10 @@
 // The other visitors of a declaration: canonical dump, JSON Schema, block YAML, hash.
-#include <fmt/format.h>
 
 #include <cmath>
 #include <nlohmann/json.hpp>
 
 #include "model/base/config_io.h"
+#include "model/base/formatted.h"
 
 namespace specstep {
 namespace {
@@ -83,8 +83,7 @@ class Schema final : public Visitor {
     door.describe(fields);
     Json others = Json::array();
     if (!door.part.empty())
-      others.push_back(
-          {{"type", "string"}, {"description", fmt::format("a path, or a name of configs/{}", door.part)}});
+      others.push_back({{"type", "string"}, {"description", formatted("a path, or a name of configs/{}", door.part)}});
     if (!door.scalar_key.empty()) others.push_back(body["properties"][std::string(door.scalar_key)]);
     if (!door.list_key.empty()) others.push_back(body["properties"][std::string(door.list_key)]);
     if (others.empty()) {
@@ -219,7 +218,7 @@ std::string to_yaml(const Json& value) {
 std::string config_hash(const Json& canonical) {
   std::uint64_t hash = 0xcbf29ce484222325u;
   for (const char c : canonical.dump()) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3u;
-  return fmt::format("{:016x}", hash);
+  return formatted("{:016x}", hash);
 }
 
 }  // namespace specstep

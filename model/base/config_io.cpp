@@ -1,12 +1,11 @@
 // The reader: a strict YAML tree into a described struct, with overrides, parts and every fault at once.
 #include "model/base/config_io.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <cmath>
 #include <set>
 
+#include "model/base/formatted.h"
 #include "model/base/number.h"
 
 namespace specstep {
@@ -14,8 +13,8 @@ namespace specstep {
 std::string Range::text() const {
   const bool low = std::isfinite(min);
   const bool high = std::isfinite(max);
-  const std::string from = low ? fmt::format("{} {}", above_min ? "above" : "at least", min) : "";
-  const std::string to = high ? fmt::format("at most {}", max) : "";
+  const std::string from = low ? formatted("{} {}", above_min ? "above" : "at least", min) : "";
+  const std::string to = high ? formatted("at most {}", max) : "";
   return low && high ? from + " and " + to : from + to;
 }
 
@@ -118,7 +117,7 @@ class Reader final : public Visitor {
     apply_list_overrides(local);
     door.resize(local.items.size());
     for (std::size_t i = 0; i < local.items.size(); ++i) {
-      Reader element(context_, local.items[i], extended(fmt::format("[{}]", i)));
+      Reader element(context_, local.items[i], extended(formatted("[{}]", i)));
       context_.sources[joined(element.path_)] = local.items[i].at;
       if (element.has_value()) door.visit(i, element);
     }
@@ -185,8 +184,8 @@ class Reader final : public Visitor {
 
   void wrong(const std::string& allowed) {
     std::string what = node_->kind == Node::Kind::scalar && node_->text.size() <= 80
-                           ? fmt::format("is '{}'", node_->text)
-                           : fmt::format("is {}", node_->kind_name());
+                           ? formatted("is '{}'", node_->text)
+                           : formatted("is {}", node_->kind_name());
     if (node_->quoted) what += " (quoted text)";
     context_.issues.push_back({node_->at, joined(path_), what, allowed});
   }
@@ -248,7 +247,7 @@ class Reader final : public Visitor {
   }
 
   void report_cycle(const std::filesystem::path& file) {
-    context_.issues.push_back({node_->at, joined(path_), fmt::format("'{}' includes itself", file.string()),
+    context_.issues.push_back({node_->at, joined(path_), formatted("'{}' includes itself", file.string()),
                                "a file that does not lead back here"});
   }
 
@@ -307,8 +306,8 @@ class Reader final : public Visitor {
       if (key.front() != '[' || !parse_number(std::string_view(key).substr(1, key.size() - 2), index)) continue;
       const bool last = o.path.size() == path_.size() + 1;
       if (index > local.items.size() || (index == local.items.size() && !last)) {
-        context_.issues.push_back({o.value.at, joined(path_), fmt::format("has no element [{}]", index),
-                                   fmt::format("[0] to [{}]; the last one appends", local.items.size())});
+        context_.issues.push_back({o.value.at, joined(path_), formatted("has no element [{}]", index),
+                                   formatted("[0] to [{}]; the last one appends", local.items.size())});
         context_.used.insert(&o);
         continue;
       }

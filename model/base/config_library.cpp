@@ -1,10 +1,10 @@
 // Where configs are found by name.
-#include <fmt/format.h>
 
 #include <algorithm>
 #include <cstdlib>
 
 #include "model/base/config_io.h"
+#include "model/base/formatted.h"
 
 namespace specstep {
 
@@ -39,15 +39,15 @@ fs::path ConfigLibrary::find(const std::string& text, const std::string& folder,
   if (is_path) {
     const fs::path file = from.parent_path() / text;
     if (fs::exists(file, failed)) return file;
-    throw InputError(Issue{at, key, fmt::format("no such file '{}'", text), "a path relative to this file"});
+    throw InputError(Issue{at, key, formatted("no such file '{}'", text), "a path relative to this file"});
   }
   const fs::path file = root_ / folder / (text + ".yaml");
   if (fs::exists(file, failed)) return file;
   const std::vector<std::string> known = names(folder);
   if (known.empty())
-    throw InputError(Issue{at, key, fmt::format("no '{}' among the installed configs", text),
-                           fmt::format("none found in {}; set SPECSTEP_CONFIGS", (root_ / folder).string())});
-  throw InputError(Issue{at, key, fmt::format("no '{}' in configs/{}{}", text, folder, did_you_mean(text, known)),
+    throw InputError(Issue{at, key, formatted("no '{}' among the installed configs", text),
+                           formatted("none found in {}; set SPECSTEP_CONFIGS", (root_ / folder).string())});
+  throw InputError(Issue{at, key, formatted("no '{}' in configs/{}{}", text, folder, did_you_mean(text, known)),
                          one_of(known) + ", or a path"});
 }
 

@@ -1,16 +1,16 @@
 // Formatting of faults, and the spelling help that goes with them.
 #include "model/base/error.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <numeric>
+
+#include "model/base/formatted.h"
 
 namespace specstep {
 
 std::string Location::text() const {
   if (line <= 0) return file;
-  return fmt::format("{}:{}:{}", file, line, column);
+  return formatted("{}:{}:{}", file, line, column);
 }
 
 std::string Issue::text() const {
@@ -75,7 +75,7 @@ std::string did_you_mean(const std::string& typed, const std::vector<std::string
       found = &name;
     }
   }
-  return found ? fmt::format(", did you mean '{}'?", *found) : "";
+  return found ? formatted(", did you mean '{}'?", *found) : "";
 }
 
 }  // namespace specstep

@@ -1,9 +1,9 @@
 // `--set path=value`, and files that start from another (`base:`).
-#include <fmt/format.h>
 
 #include <algorithm>
 
 #include "model/base/config_io.h"
+#include "model/base/formatted.h"
 #include "model/base/number.h"
 
 namespace specstep {
@@ -66,7 +66,7 @@ namespace {
 Node load_chain(const std::filesystem::path& path, std::vector<std::filesystem::path>& open, Issues* faults) {
   Node root = yaml::load(path, faults);
   if (root.kind != Node::Kind::map)
-    throw InputError(Issue{root.at, "", fmt::format("the file holds {}", root.kind_name()), "a map of keys"});
+    throw InputError(Issue{root.at, "", formatted("the file holds {}", root.kind_name()), "a map of keys"});
   const Node* base = root.find("base");
   if (!base) return root;
   const Location at = base->at;
@@ -74,10 +74,10 @@ Node load_chain(const std::filesystem::path& path, std::vector<std::filesystem::
   const auto file = std::filesystem::weakly_canonical(path.parent_path() / base->text);
   open.push_back(std::filesystem::weakly_canonical(path));
   if (std::find(open.begin(), open.end(), file) != open.end())
-    throw InputError(Issue{at, "base", fmt::format("'{}' leads back to itself", base->text), "a file that does not"});
+    throw InputError(Issue{at, "base", formatted("'{}' leads back to itself", base->text), "a file that does not"});
   std::error_code failed;
   if (!std::filesystem::is_regular_file(file, failed))
-    throw InputError(Issue{at, "base", fmt::format("no such file '{}'", base->text), "a path relative to this file"});
+    throw InputError(Issue{at, "base", formatted("no such file '{}'", base->text), "a path relative to this file"});
   std::erase_if(root.entries, [](const yaml::Entry& e) { return e.key == "base"; });
   return yaml::merged(load_chain(file, open, faults), root);
 }

@@ -1,7 +1,7 @@
 // Reading of quantities.
 #include "model/base/quantity.h"
 
-#include <fmt/format.h>
+#include "model/base/formatted.h"
 
 namespace specstep {
 
@@ -12,7 +12,7 @@ void describe(Fields& f, Quantity& q) {
 }
 
 void check_range(Checker& c, const std::string& key, const Quantity& q, const Range& range) {
-  if (!range.holds(q.value)) c.fail(key + ".value", fmt::format("is {}", q.value), range.text());
+  if (!range.holds(q.value)) c.fail(key + ".value", formatted("is {}", q.value), range.text());
 }
 
 }  // namespace specstep

@@ -1,10 +1,10 @@
 // Formatting of quantities.
 #include "model/base/units.h"
 
-#include <fmt/format.h>
-
 #include <cmath>
 #include <cstdlib>
+
+#include "model/base/formatted.h"
 
 namespace specstep {
 
@@ -12,12 +12,12 @@ namespace {
 /// Three significant digits, which is more than any prediction here deserves.
 std::string three(double value) {
   const double size = std::abs(value);
-  return fmt::format("{:.{}f}", value, size >= 99.95 ? 0 : size >= 9.995 ? 1 : 2);
+  return formatted("{:.{}f}", value, size >= 99.95 ? 0 : size >= 9.995 ? 1 : 2);
 }
 }  // namespace
 
 std::string bytes_text(double bytes) {
-  if (bytes < kib) return fmt::format("{:.0f} B", bytes);
+  if (bytes < kib) return formatted("{:.0f} B", bytes);
   if (bytes < mib) return three(bytes / kib) + " KiB";
   if (bytes < gib) return three(bytes / mib) + " MiB";
   return three(bytes / gib) + " GiB";

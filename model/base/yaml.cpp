@@ -1,7 +1,6 @@
 // yaml-cpp's events, made into a strict tree.
 #include "model/base/yaml.h"
 
-#include <fmt/format.h>
 #include <yaml-cpp/eventhandler.h>
 #include <yaml-cpp/exceptions.h>
 #include <yaml-cpp/parser.h>
@@ -12,6 +11,8 @@
 #include <fstream>
 #include <istream>
 #include <sstream>
+
+#include "model/base/formatted.h"
 
 namespace specstep::yaml {
 
@@ -100,14 +101,14 @@ class Builder final : public YAML::EventHandler {
       issue(mark, "an anchor (&name)", "write the value where it is used, or keep it in a file of its own");
   }
   void refuse_tag(const YAML::Mark& mark, const std::string& tag) {
-    if (!tag.empty() && tag != "?" && tag != "!") issue(mark, fmt::format("a tag ({})", tag), "plain values only");
+    if (!tag.empty() && tag != "?" && tag != "!") issue(mark, formatted("a tag ({})", tag), "plain values only");
   }
 
   void open(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor, Node::Kind kind) {
     refuse_anchor(mark, anchor);
     refuse_tag(mark, tag);
     if (levels_.size() >= max_depth)
-      throw InputError(Issue{place(mark), "", "nested too deeply", fmt::format("at most {} levels", max_depth)});
+      throw InputError(Issue{place(mark), "", "nested too deeply", formatted("at most {} levels", max_depth)});
     levels_.push_back({.node = {.kind = kind, .at = place(mark)}, .key = {}, .key_at = {}});
   }
   void close() {
@@ -137,15 +138,15 @@ class Builder final : public YAML::EventHandler {
     level.key = node.text;
     level.key_at = node.at;
     if (node.kind != Node::Kind::scalar || node.text.empty()) {
-      issues_.push_back({node.at, "", fmt::format("{} as a key", node.kind_name()), "a key is plain text"});
-      level.key = fmt::format("(key at {})", node.at.text());
+      issues_.push_back({node.at, "", formatted("{} as a key", node.kind_name()), "a key is plain text"});
+      level.key = formatted("(key at {})", node.at.text());
       return;
     }
     if (node.text == "<<")
       issues_.push_back({node.at, "<<", "a merge key", "use 'base: FILE' to start from another file"});
     for (const Entry& entry : level.node.entries)
       if (entry.key == node.text)
-        issues_.push_back({node.at, node.text, "given twice", fmt::format("first at {}", entry.at.text())});
+        issues_.push_back({node.at, node.text, "given twice", formatted("first at {}", entry.at.text())});
   }
 
   std::string file_;
@@ -179,7 +180,7 @@ void check_text(std::string_view text, const std::string& file) {
     const std::size_t column = start == std::string_view::npos ? bad + 1 : bad - start;
     throw InputError(Issue{{file, static_cast<int>(line), static_cast<int>(column)},
                            "",
-                           fmt::format("byte 0x{:02x}, this is not a text file", static_cast<unsigned char>(text[bad])),
+                           formatted("byte 0x{:02x}, this is not a text file", static_cast<unsigned char>(text[bad])),
                            "UTF-8 text in YAML"});
   }
 }
@@ -236,8 +237,8 @@ std::string read_text(const std::filesystem::path& path, std::uintmax_t limit) {
     if (!failed && size > limit)
       throw InputError(Issue{{file},
                              "",
-                             fmt::format("is {:.1f} MB large", static_cast<double>(size) / 1e6),
-                             fmt::format("at most {:.1f} MB", static_cast<double>(limit) / 1e6)});
+                             formatted("is {:.1f} MB large", static_cast<double>(size) / 1e6),
+                             formatted("at most {:.1f} MB", static_cast<double>(limit) / 1e6)});
   }
   errno = 0;
   std::ifstream in(path, std::ios::binary);
@@ -248,11 +249,11 @@ std::string read_text(const std::filesystem::path& path, std::uintmax_t limit) {
     text.append(block.data(), static_cast<std::size_t>(in.gcount()));
     if (text.size() > limit)
       throw InputError(
-          Issue{{file}, "", "is too large", fmt::format("at most {:.1f} MB", static_cast<double>(limit) / 1e6)});
+          Issue{{file}, "", "is too large", formatted("at most {:.1f} MB", static_cast<double>(limit) / 1e6)});
   }
   if (!in.eof())
     throw InputError(
-        Issue{{file}, "", fmt::format("cannot be read: {}", std::strerror(errno)), "a file that can be read"});
+        Issue{{file}, "", formatted("cannot be read: {}", std::strerror(errno)), "a file that can be read"});
   return text;
 }
 

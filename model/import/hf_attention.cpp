@@ -1,9 +1,9 @@
 // Heads, widths and spans of attention.
-#include <fmt/format.h>
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "model/base/formatted.h"
 #include "model/import/hf_parts.h"
 
 namespace specstep {
@@ -49,7 +49,7 @@ std::int64_t kv_heads(HfFields& f, std::int64_t heads) {
   if (const auto given = f.integer({"num_key_value_heads", "multi_query_group_num", "num_kv_heads", "n_head_kv"}))
     return *given;
   if (const auto shared = f.boolean({"multi_query"}); shared && *shared) return 1;
-  f.note(Kind::assumed, "num_key_value_heads", "missing", fmt::format("as many as query heads ({})", heads));
+  f.note(Kind::assumed, "num_key_value_heads", "missing", formatted("as many as query heads ({})", heads));
   return heads;
 }
 
@@ -57,11 +57,11 @@ std::int64_t head_dim(HfFields& f, std::int64_t hidden, std::int64_t heads) {
   const auto given = f.integer({"head_dim", "kv_channels", "attention_head_dim", "head_size"});
   const auto global = f.integer({"global_head_dim"});
   if (global && given && *global != *given)
-    f.fail("global_head_dim", fmt::format("is {} where head_dim is {}", *global, *given),
+    f.fail("global_head_dim", formatted("is {} where head_dim is {}", *global, *given),
            "one width of head for all layers");
   if (given) return *given;
   if (hidden % heads != 0)
-    f.fail("head_dim", "missing", fmt::format("it does not follow from hidden {} and {} heads", hidden, heads));
+    f.fail("head_dim", "missing", formatted("it does not follow from hidden {} and {} heads", hidden, heads));
   return hidden / heads;
 }
 
@@ -70,8 +70,8 @@ void note_output_gate(HfFields& f, const AttentionSpec& a, std::int64_t hidden) 
   const auto said = f.boolean({"attn_output_gate"});
   if (said.value_or(starts_with_any(f.family(), {"qwen3_next", "qwen3_5"})))
     f.note(Kind::approximate, "attn_output_gate", "a gate on the attention output is not part of a stack",
-           fmt::format("each full layer lacks {:.0f} weights",
-                       static_cast<double>(a.heads * a.head_dim) * static_cast<double>(hidden)));
+           formatted("each full layer lacks {:.0f} weights",
+                     static_cast<double>(a.heads * a.head_dim) * static_cast<double>(hidden)));
 }
 
 }  // namespace
@@ -83,7 +83,7 @@ AttentionSpec hf_attention(HfFields& f, std::int64_t hidden) {
   a.kv_heads = kv_heads(f, a.heads);
   a.head_dim = head_dim(f, hidden, a.heads);
   if (a.heads % a.kv_heads != 0)
-    f.fail("num_key_value_heads", fmt::format("is {}", a.kv_heads), fmt::format("a divisor of {} heads", a.heads));
+    f.fail("num_key_value_heads", formatted("is {}", a.kv_heads), formatted("a divisor of {} heads", a.heads));
   a.qk_norm = has_qk_norm(f);
   note_output_gate(f, a, hidden);
   return a;
@@ -95,10 +95,10 @@ namespace {
 std::int64_t linear_field(HfFields& f, const char* name, std::int64_t usual) {
   if (const auto given = f.integer({name})) {
     if (*given <= 65536) return *given;
-    f.fail(name, fmt::format("is {}", *given), "at most 65536");
+    f.fail(name, formatted("is {}", *given), "at most 65536");
     return 1;
   }
-  f.note(Kind::assumed, name, "missing", fmt::format("{}, the default of Qwen3NextConfig", usual));
+  f.note(Kind::assumed, name, "missing", formatted("{}, the default of Qwen3NextConfig", usual));
   return usual;
 }
 
@@ -156,8 +156,7 @@ constexpr char full = 'f', window = 'w', linear = 'l';
 std::vector<char> from_layer_types(HfFields& f, const std::vector<Json>& types, std::int64_t layers) {
   std::vector<char> out;
   if (static_cast<std::int64_t>(types.size()) != layers)
-    f.fail("layer_types", fmt::format("has {} entries", types.size()),
-           fmt::format("one for each of {} layers", layers));
+    f.fail("layer_types", formatted("has {} entries", types.size()), formatted("one for each of {} layers", layers));
   for (const Json& type : types) {
     const std::string name = type.is_string() ? type.get<std::string>() : type.dump();
     if (name == "full_attention" || name == "attention" || name == "deepseek_sparse_attention")
@@ -167,7 +166,7 @@ std::vector<char> from_layer_types(HfFields& f, const std::vector<Json>& types, 
     else if (name == "linear_attention")
       out.push_back(linear);
     else {
-      f.fail("layer_types", fmt::format("has '{}'", name),
+      f.fail("layer_types", formatted("has '{}'", name),
              "full_attention, sliding_attention or linear_attention: a stack knows no other layers");
       return {full};
     }
@@ -181,7 +180,7 @@ std::vector<char> from_sliding_pattern(HfFields& f, const Json& pattern, std::in
   if (pattern.is_string()) {
     const auto& letters = pattern.get_ref<const std::string&>();
     if (letters.empty() || letters.find_first_not_of("LG") != std::string::npos)
-      f.fail("sliding_window_pattern", fmt::format("is '{}'", letters), "letters L and G, or a number");
+      f.fail("sliding_window_pattern", formatted("is '{}'", letters), "letters L and G, or a number");
     for (std::int64_t i = 0; i < layers && !letters.empty(); ++i)
       out.push_back(letters[static_cast<std::size_t>(i) % letters.size()] == 'L' ? window : full);
     return out;
@@ -198,7 +197,7 @@ std::vector<char> from_window(HfFields& f, std::int64_t layers) {
   if (!on || !width) return std::vector<char>(static_cast<std::size_t>(layers), full);
   for (const auto& [family, every] : {std::pair{"gemma2", 2}, {"gemma3", 6}, {"gpt_oss", 2}, {"cohere2", 4}}) {
     if (!f.family().starts_with(family)) continue;
-    f.note(Kind::assumed, "layer_types", "missing", fmt::format("each {}th layer is full, as in this family", every));
+    f.note(Kind::assumed, "layer_types", "missing", formatted("each {}th layer is full, as in this family", every));
     std::vector<char> out;
     for (std::int64_t i = 0; i < layers; ++i) out.push_back((i + 1) % every == 0 ? full : window);
     return out;

@@ -1,11 +1,10 @@
 // The whole of a config.json.
 #include "model/import/hf_config.h"
 
-#include <fmt/format.h>
-
 #include <nlohmann/json.hpp>
 
 #include "model/base/config_io.h"
+#include "model/base/formatted.h"
 #include "model/import/hf_parts.h"
 
 namespace specstep {
@@ -31,7 +30,7 @@ bool is_eagle3(HfFields& f) {
 void refuse_block_drafts(HfFields& f) {
   for (const char* name : {"DSpark", "DFlash"})
     if (f.architecture().find(name) != std::string::npos)
-      f.fail("architectures", fmt::format("has {}, a draft that proposes a block at once", f.architecture()),
+      f.fail("architectures", formatted("has {}, a draft that proposes a block at once", f.architecture()),
              "a target model, or a head of EAGLE-3");
 }
 
@@ -69,7 +68,7 @@ StackSpec stack_from(HfFields& f, const std::string& file, const std::string& na
     f.note(Kind::assumed, "mlp.chain_overlap", "not in a config.json", "adjacent tokens share no experts (0)");
   for (const char* key : {"num_nextn_predict_layers", "mtp_num_hidden_layers", "num_mtp_modules"})
     if (const auto layers = f.integer({key}, 0); layers.value_or(0) > 0)
-      f.note(Kind::ignored, key, fmt::format("is {}: these layers draft, they are not part of the stack", *layers),
+      f.note(Kind::ignored, key, formatted("is {}: these layers draft, they are not part of the stack", *layers),
              "a draft of method nextn describes them");
   f.known({"use_mtp", "mtp_transformer_layers"});
   return s;

@@ -1,12 +1,12 @@
 // Looking fields up: nesting, aliases, conflicts, and what was left over.
 #include "model/import/hf_fields.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <array>
 #include <cmath>
 #include <nlohmann/json.hpp>
+
+#include "model/base/formatted.h"
 
 namespace specstep {
 
@@ -206,7 +206,7 @@ HfFields::Found HfFields::find_placed(Names names) {
         used = {&*found, path};
       } else if (*used.value != *found && conflicts_.insert(path).second) {
         note(ImportNote::Kind::conflict, path,
-             fmt::format("is {}, but {} is {}", shown(*found), used.path, shown(*used.value)),
+             formatted("is {}, but {} is {}", shown(*found), used.path, shown(*used.value)),
              "the innermost value is used, and of two names the first");
       }
     }
@@ -218,11 +218,11 @@ const HfFields::Json* HfFields::find(Names names) { return find_placed(names).va
 std::optional<std::int64_t> HfFields::whole(const Json& value, const std::string& key, std::int64_t min) {
   const double as_double = value.is_number() ? value.get<double>() : 0;
   if (!value.is_number() || as_double != std::floor(as_double) || as_double < static_cast<double>(min)) {
-    fail(key, fmt::format("is {}", shown(value)), fmt::format("a whole number of at least {}", min));
+    fail(key, formatted("is {}", shown(value)), formatted("a whole number of at least {}", min));
     return std::nullopt;
   }
   if (as_double > 1e7) {
-    fail(key, fmt::format("is {}", shown(value)), "at most 10000000");
+    fail(key, formatted("is {}", shown(value)), "at most 10000000");
     return std::nullopt;
   }
   return static_cast<std::int64_t>(as_double);
@@ -230,12 +230,12 @@ std::optional<std::int64_t> HfFields::whole(const Json& value, const std::string
 
 std::optional<std::int64_t> HfFields::uniform(const Json& list, const std::string& key, std::int64_t min) {
   if (static_cast<std::int64_t>(list.size()) != layers_) {
-    fail(key, fmt::format("has {} entries", list.size()), fmt::format("one for each of {} layers", layers_));
+    fail(key, formatted("has {} entries", list.size()), formatted("one for each of {} layers", layers_));
     return std::nullopt;
   }
   for (const Json& entry : list)
     if (entry != list.front()) {
-      fail(key, fmt::format("differs by layer: {}", shown(list)),
+      fail(key, formatted("differs by layer: {}", shown(list)),
            "equal layers: a stack has one attention and one feed-forward part for all of them");
       return std::nullopt;
     }
@@ -260,7 +260,7 @@ std::optional<bool> HfFields::boolean(Names names) {
   const Found found = find_placed(names);
   if (!found.value) return std::nullopt;
   if (!found.value->is_boolean()) {
-    fail(found.path, fmt::format("is {}", shown(*found.value)), "true or false");
+    fail(found.path, formatted("is {}", shown(*found.value)), "true or false");
     return std::nullopt;
   }
   return found.value->get<bool>();
@@ -270,7 +270,7 @@ std::optional<std::string> HfFields::text(Names names) {
   const Found found = find_placed(names);
   if (!found.value) return std::nullopt;
   if (!found.value->is_string()) {
-    fail(found.path, fmt::format("is {}", shown(*found.value)), "text");
+    fail(found.path, formatted("is {}", shown(*found.value)), "text");
     return std::nullopt;
   }
   return found.value->get<std::string>();
@@ -280,7 +280,7 @@ std::vector<HfFields::Json> HfFields::list(Names names) {
   const Found found = find_placed(names);
   if (!found.value) return {};
   if (!found.value->is_array()) {
-    fail(found.path, fmt::format("is {}", shown(*found.value)), "a list");
+    fail(found.path, formatted("is {}", shown(*found.value)), "a list");
     return {};
   }
   return {found.value->begin(), found.value->end()};

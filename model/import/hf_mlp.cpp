@@ -1,11 +1,11 @@
 // Layers, feed-forward widths and experts.
-#include <fmt/format.h>
 
 #include <algorithm>
 #include <cmath>
 #include <map>
 #include <nlohmann/json.hpp>
 
+#include "model/base/formatted.h"
 #include "model/import/hf_parts.h"
 
 namespace specstep {
@@ -32,7 +32,7 @@ std::string counted(const Json& pattern, std::int64_t& layers) {
       ++layers;
     }
   std::string out;
-  for (const auto& [kind, count] : counts) out += fmt::format("{}{} {}", out.empty() ? "" : ", ", count, kind);
+  for (const auto& [kind, count] : counts) out += formatted("{}{} {}", out.empty() ? "" : ", ", count, kind);
   return out;
 }
 
@@ -43,7 +43,7 @@ void refuse_hybrids(HfFields& f) {
     if (!pattern) continue;
     std::int64_t layers = 0;
     const std::string kinds = counted(*pattern, layers);
-    f.fail(key, fmt::format("counts {} layers: {}", layers, kinds),
+    f.fail(key, formatted("counts {} layers: {}", layers, kinds),
            "layers that each have one attention and one feed-forward part of equal widths");
   }
   for (const char* key : {"attn_layer_period", "compress_ratios", "cross_attention_layers", "num_kv_shared_layers"})
@@ -59,8 +59,7 @@ std::int64_t from_multipliers(HfFields& f, std::int64_t hidden, std::int64_t lay
     return 1;
   }
   if (static_cast<std::int64_t>(all.size()) != layers)
-    f.fail("ffn_multipliers", fmt::format("has {} entries", all.size()),
-           fmt::format("one for each of {} layers", layers));
+    f.fail("ffn_multipliers", formatted("has {} entries", all.size()), formatted("one for each of {} layers", layers));
   if (std::any_of(all.begin(), all.end(), [&](const Json& m) { return m != all.front(); }) ||
       !all.front().is_number()) {
     f.fail("ffn_multipliers", "differs by layer", "equal numbers: a stack has one feed-forward width");
@@ -94,8 +93,8 @@ void restrict_by_list(HfFields& f, MoeLayers& layers, const char* key) {
   const std::vector<Json> kinds = f.list({key});
   if (kinds.empty()) return;
   if (kinds.size() != layers.moe.size())
-    return f.fail(key, fmt::format("has {} entries", kinds.size()),
-                  fmt::format("one for each of {} layers", layers.moe.size()));
+    return f.fail(key, formatted("has {} entries", kinds.size()),
+                  formatted("one for each of {} layers", layers.moe.size()));
   layers.restrict(key, [&](std::int64_t i) {
     const Json& kind = kinds[static_cast<std::size_t>(i)];
     return kind != "dense" && kind != 0 && kind != false;
@@ -126,7 +125,7 @@ MoeLayers moe_layers(HfFields& f, std::int64_t count) {
 std::int64_t dense_width(HfFields& f, std::int64_t hidden, std::int64_t layers) {
   if (f.find({"ffn_multipliers"})) return from_multipliers(f, hidden, layers);
   if (const auto given = f.integer({"intermediate_size", "ffn_hidden_size", "n_inner"})) return *given;
-  f.note(Kind::assumed, "intermediate_size", "missing", fmt::format("{}, 4 times the hidden width", 4 * hidden));
+  f.note(Kind::assumed, "intermediate_size", "missing", formatted("{}, 4 times the hidden width", 4 * hidden));
   return 4 * hidden;
 }
 
@@ -143,10 +142,10 @@ void shared_experts(HfFields& f, MlpSpec& m) {
 void refuse_without_gate(HfFields& f) {
   for (const char* key : {"hidden_act", "mlp_hidden_act", "activation_function"})
     if (const auto act = f.text({key}); act && (*act == "relu" || *act == "relu2" || *act == "gelu_new"))
-      f.fail(key, fmt::format("is {}", *act), "a gated activation (silu): a stack has a gate matrix in each layer");
+      f.fail(key, formatted("is {}", *act), "a gated activation (silu): a stack has a gate matrix in each layer");
   for (const char* family : {"gpt2", "gptj", "gpt_neox", "gptneox", "opt", "bloom", "falcon", "mpt", "starcoder2"})
     if (f.family().starts_with(family))
-      f.fail("model_type", fmt::format("is {}", f.family()), "a family whose feed-forward part has a gate");
+      f.fail("model_type", formatted("is {}", f.family()), "a family whose feed-forward part has a gate");
 }
 
 }  // namespace
@@ -157,7 +156,7 @@ std::int64_t hf_layers(HfFields& f) {
   if (const auto given =
           f.integer({"num_hidden_layers", "num_layers", "n_layer", "n_layers", "num_transformer_layers"})) {
     if (*given <= 4096) return *given;
-    f.fail("num_hidden_layers", fmt::format("is {}", *given), "at most 4096");
+    f.fail("num_hidden_layers", formatted("is {}", *given), "at most 4096");
     return 1;
   }
   for (const char* key : {"layer_types", "layers_block_type"})
@@ -205,7 +204,7 @@ DType hf_dtype(HfFields& f) {
   if (name == "float16") return DType::f16;
   if (name == "float32") return DType::f32;
   if (name)
-    f.note(Kind::assumed, "torch_dtype", fmt::format("is '{}'", *name), "bf16");
+    f.note(Kind::assumed, "torch_dtype", formatted("is '{}'", *name), "bf16");
   else
     f.note(Kind::assumed, "torch_dtype", "missing", "bf16");
   return DType::bf16;

@@ -1,9 +1,9 @@
 // quantization_config to formats of parts.
-#include <fmt/format.h>
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "model/base/formatted.h"
 #include "model/import/hf_parts.h"
 #include "model/import/module_names.h"
 
@@ -81,7 +81,7 @@ class Reader {
     } else if (method == "modelopt" || !text_at(c, "quant_algo").empty()) {
       modelopt(c);
     } else {
-      f_.fail("quantization_config.quant_method", fmt::format("is '{}'", method),
+      f_.fail("quantization_config.quant_method", formatted("is '{}'", method),
               "fp8, mxfp4, compressed-tensors, modelopt, gptq or awq");
     }
     return std::move(out_);
@@ -96,7 +96,7 @@ class Reader {
 
   /// Integers of 4 or 8 bits with 16-bit scales.
   void integers(const Json& c, std::int64_t bits, std::int64_t group, const std::string& key) {
-    if (bits != 4 && bits != 8) return f_.fail(key, fmt::format("is {}", bits), "4 or 8");
+    if (bits != 4 && bits != 8) return f_.fail(key, formatted("is {}", bits), "4 or 8");
     if (const auto zero = c.find("zero_point"); zero != c.end() && *zero == true)
       f_.note(Kind::approximate, "quantization_config.zero_point", "zero points are not part of a format", "none");
     out_.schemes.push_back({integer_format(bits, group), {}});
@@ -119,8 +119,7 @@ class Reader {
     else if (algorithm == "W4A16_AWQ" || algorithm == "W4A8_AWQ")
       out_.schemes.push_back({integer_format(4, number_at(c, "group_size", 128)), {}});
     else
-      f_.fail("quantization_config.quant_algo", fmt::format("is '{}'", algorithm),
-              "NVFP4, FP8, FP8_PB_WO or W4A16_AWQ");
+      f_.fail("quantization_config.quant_algo", formatted("is '{}'", algorithm), "NVFP4, FP8, FP8_PB_WO or W4A16_AWQ");
   }
 
   void compressed_tensors(const Json& groups, const std::string& outer_format) {
@@ -156,7 +155,7 @@ class Reader {
       const bool mx = format.starts_with("mxfp4") || group == 32;
       return {mx ? DType::mxfp4 : DType::nvfp4, group > 0 ? group : 16, DType::fp8};
     }
-    f_.fail(key, fmt::format("has type '{}' of {} bits", type, bits), "int of 4 or 8 bits, or float of 4 or 8");
+    f_.fail(key, formatted("has type '{}' of {} bits", type, bits), "int of 4 or 8 bits, or float of 4 or 8");
     return {};
   }
 
@@ -173,7 +172,7 @@ std::vector<ModulePattern> compiled(HfFields& f, const std::vector<std::string>&
       if (text.size() > 500) throw std::regex_error(std::regex_constants::error_complexity);
       out.emplace_back(text);
     } catch (const std::regex_error&) {
-      f.fail("quantization_config", fmt::format("has the pattern '{}'", text.substr(0, 60)),
+      f.fail("quantization_config", formatted("has the pattern '{}'", text.substr(0, 60)),
              "a name, a text with *, or re: and a regular expression of at most 500 characters");
     }
   }
@@ -202,7 +201,7 @@ class PartFormats {
     const auto most = static_cast<std::size_t>(std::max_element(taken.begin(), taken.end()) - taken.begin());
     if (taken[most] != modules.size())
       f_.note(Kind::approximate, "quantization_config",
-              fmt::format("treats the {} in several ways ({} of {} matrices alike)", name, taken[most], modules.size()),
+              formatted("treats the {} in several ways ({} of {} matrices alike)", name, taken[most], modules.size()),
               "all as most of them");
     if (most == quantization_.schemes.size()) return std::nullopt;
     return quantization_.schemes[most].format;
@@ -248,8 +247,7 @@ HfFormats hf_formats(HfFields& f, const StackSpec& stack) {
   if (kv == "FP8")
     out.kv = DType::fp8;
   else if (!kv.empty())
-    f.note(Kind::assumed, "quantization_config", fmt::format("asks for a cache of type {}", kv),
-           "the type of the model");
+    f.note(Kind::assumed, "quantization_config", formatted("asks for a cache of type {}", kv), "the type of the model");
   return out;
 }
 

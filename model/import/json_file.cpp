@@ -1,11 +1,10 @@
 // nlohmann's parser with a builder of our own: the library's keeps the last of two equal keys and no places.
 #include "model/import/json_file.h"
 
-#include <fmt/format.h>
-
 #include <nlohmann/json.hpp>
 #include <vector>
 
+#include "model/base/formatted.h"
 #include "model/base/yaml.h"
 
 namespace specstep {
@@ -65,7 +64,7 @@ class Builder {
     const std::string path = path_ + (path_.empty() ? "" : ".") + v;
     if (open_.back()->contains(v)) {
       const Location& first = places_.at(path);
-      issues_.push_back({place, path, fmt::format("a second time (the first is at line {})", first.line), "once"});
+      issues_.push_back({place, path, formatted("a second time (the first is at line {})", first.line), "once"});
     }
     places_.emplace(path, place);
     key_ = std::move(v);
@@ -102,7 +101,7 @@ class Builder {
 
   bool open(Json&& empty) {
     if (open_.size() == deepest) {
-      issues_.push_back({location(taken_), path_, fmt::format("nested deeper than {}", deepest), ""});
+      issues_.push_back({location(taken_), path_, formatted("nested deeper than {}", deepest), ""});
       return false;
     }
     paths_.push_back(path_);
@@ -168,7 +167,7 @@ JsonFile parse_json_file(std::string_view text, const std::string& name) {
   throw_if_any(builder.issues());
   if (!whole) throw InputError(Issue{{name, 1, 1}, "", "is no JSON", ""});
   if (!builder.root.is_object())
-    throw InputError(Issue{{name, 1, 1}, "", fmt::format("is {}", builder.root.type_name()), "an object"});
+    throw InputError(Issue{{name, 1, 1}, "", formatted("is {}", builder.root.type_name()), "an object"});
   return {name, std::make_shared<const Json>(std::move(builder.root)), builder.take_places()};
 }
 

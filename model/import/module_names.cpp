@@ -1,9 +1,9 @@
 // Matching of module names.
 #include "model/import/module_names.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
+
+#include "model/base/formatted.h"
 
 namespace specstep {
 
@@ -38,7 +38,7 @@ std::string escaped(std::string_view glob) {
 ModuleNames layer_modules(std::int64_t layer, std::initializer_list<const char*> names) {
   ModuleNames out;
   for (const char* root : {"model", "model.language_model", "language_model.model"})
-    for (const char* name : names) out.push_back(fmt::format("{}.layers.{}.{}", root, layer, name));
+    for (const char* name : names) out.push_back(formatted("{}.layers.{}.{}", root, layer, name));
   return out;
 }
 
@@ -89,8 +89,8 @@ std::vector<ModuleNames> modules_of(const StackSpec& s, ModulePart part) {
     }
     if (part == ModulePart::shared_experts && s.is_moe(i) && s.mlp.shared_experts > 0)
       for (const char* name : {"gate_proj", "up_proj", "down_proj"})
-        out.push_back(layer_modules(i, {fmt::format("mlp.shared_experts.{}", name).c_str(),
-                                        fmt::format("mlp.shared_expert.{}", name).c_str()}));
+        out.push_back(layer_modules(
+            i, {formatted("mlp.shared_experts.{}", name).c_str(), formatted("mlp.shared_expert.{}", name).c_str()}));
   }
   return out;
 }

@@ -1,12 +1,11 @@
 // One price per distinct operation; equal layers are priced once.
 #include "sim/cost/executor.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <optional>
 
 #include "comm/dispatch.h"
+#include "model/base/formatted.h"
 #include "model/base/units.h"
 
 namespace specstep {
@@ -70,14 +69,14 @@ std::string CostExecutor::carrier(const comm::Call& call, PricedPlan& plan) {
   const std::string& asked = comm_.pick(call.bytes);
   const bool reduces = call.kind == comm::Collective::all_reduce;
   const bool choice = asked == "engine-default" || asked == "auto";
-  const std::string what = fmt::format("{} of {} B", name_of(call.kind), grouped(call.bytes));
+  const std::string what = formatted("{} of {} B", name_of(call.kind), grouped(call.bytes));
   if (choice && reduces) {
     const comm::Choice chosen = comm::choose(asked, comm_.engine, pricer_, call);
-    plan.note(fmt::format("{}: {} chose {}: {}", what, asked, chosen.used, chosen.reason));
+    plan.note(formatted("{}: {} chose {}: {}", what, asked, chosen.used, chosen.reason));
     return chosen.used;
   }
   if (choice || (!reduces && comm::refusal(asked, pricer_.topology(), call))) {
-    if (!choice) plan.note(fmt::format("{}: {} has none, nccl carries it, as engines do", name_of(call.kind), asked));
+    if (!choice) plan.note(formatted("{}: {} has none, nccl carries it, as engines do", name_of(call.kind), asked));
     return "nccl";
   }
   return asked;

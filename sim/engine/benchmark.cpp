@@ -1,11 +1,10 @@
 // The benchmark reads as the request does: prefill, decode, and with speculation the cycle.
 #include "sim/engine/benchmark.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <cmath>
 
+#include "model/base/formatted.h"
 #include "model/base/units.h"
 #include "model/build_plan.h"
 #include "sim/engine/phase.h"
@@ -165,11 +164,11 @@ class Benchmark {
   void note_eager(PassKind kind) {
     const std::int64_t batch = config_.workload.batch;
     if (config_.engine.phases.of(kind) == Launch::eager)
-      return result_.notes.push_back(fmt::format("{} runs eagerly: engine.phases says so", name_of(kind)));
+      return result_.notes.push_back(formatted("{} runs eagerly: engine.phases says so", name_of(kind)));
     const std::vector<std::int64_t> sizes = captured_batches(config_.engine, config_.speculative());
     result_.notes.push_back(
-        fmt::format("{} runs eagerly at batch {}: with graph.max_batch {} the largest size this engine captures is {}",
-                    name_of(kind), batch, config_.engine.graph.max_batch, sizes.empty() ? 0 : sizes.back()));
+        formatted("{} runs eagerly at batch {}: with graph.max_batch {} the largest size this engine captures is {}",
+                  name_of(kind), batch, config_.engine.graph.max_batch, sizes.empty() ? 0 : sizes.back()));
   }
 
   /// An engine would not start: its weights alone exceed the GPU.
@@ -179,10 +178,10 @@ class Benchmark {
     const double have = config_.machine.gpu.memory_gib.value;
     if (weights / gib > have)
       throw Error(
-          fmt::format("Not enough memory: the weights need {:.1f} GiB on each GPU, which has {:.1f} GiB; more ranks "
-                      "(parallel.tensor), "
-                      "smaller weight formats or a larger GPU would fit",
-                      weights / gib, have));
+          formatted("Not enough memory: the weights need {:.1f} GiB on each GPU, which has {:.1f} GiB; more ranks "
+                    "(parallel.tensor), "
+                    "smaller weight formats or a larger GPU would fit",
+                    weights / gib, have));
   }
 
   void finish_provenance() {

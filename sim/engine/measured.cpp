@@ -1,9 +1,8 @@
 #include "sim/engine/measured.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 
+#include "model/base/formatted.h"
 #include "model/base/units.h"
 #include "model/build_plan.h"
 #include "sim/engine/phase.h"
@@ -48,8 +47,8 @@ class Measured {
     std::vector<Generation> counted;
     for (std::int64_t i = 0; i < m.warmup + m.runs; ++i) {
       if (progress_)
-        progress_(fmt::format("{} {} {} of {}", speculative ? "speculative" : "plain", i < m.warmup ? "warm-up" : "run",
-                              i < m.warmup ? i + 1 : i - m.warmup + 1, i < m.warmup ? m.warmup : m.runs));
+        progress_(formatted("{} {} {} of {}", speculative ? "speculative" : "plain", i < m.warmup ? "warm-up" : "run",
+                            i < m.warmup ? i + 1 : i - m.warmup + 1, i < m.warmup ? m.warmup : m.runs));
       Generation one = generator_.generate(speculative);
       if (i >= m.warmup) counted.push_back(std::move(one));
     }
@@ -63,7 +62,7 @@ class Measured {
     m.value = median(m.samples);
     m.low = *std::min_element(m.samples.begin(), m.samples.end());
     m.high = *std::max_element(m.samples.begin(), m.samples.end());
-    m.interval = fmt::format("smallest and largest of {} runs", runs.size());
+    m.interval = formatted("smallest and largest of {} runs", runs.size());
     result_.metrics[name] = std::move(m);
   }
 
@@ -117,10 +116,10 @@ class Measured {
 
   void acceptance_notes() {
     std::string rates;
-    for (const double s : drafted_.front().acceptance.survival()) rates += fmt::format(" {:.3f}", s);
+    for (const double s : drafted_.front().acceptance.survival()) rates += formatted(" {:.3f}", s);
     result_.notes.push_back("acceptance is counted, speculation.acceptance is not used; accepted by position:" + rates);
     if (config_.measure.host.draft_agreement > 0 && config_.draft)
-      result_.notes.push_back(fmt::format(
+      result_.notes.push_back(formatted(
           "the draft's logits hold {} of the target's (measure.host.draft_agreement); computing these is not timed",
           config_.measure.host.draft_agreement));
   }
@@ -135,7 +134,7 @@ class Measured {
     const auto prepared = executor_.prepare(draft ? build_draft_plan(*config_.draft, config_.parallel, shape, options)
                                                   : build_plan(config_.stack, config_.parallel, shape, options),
                                             Launch::eager);
-    if (progress_) progress_(fmt::format("tracing {}", name_of(kind)));
+    if (progress_) progress_(formatted("tracing {}", name_of(kind)));
     PhaseResult out;
     Timeline sum;
     for (std::int64_t i = 0; i < config_.measure.runs; ++i) {

@@ -1,9 +1,9 @@
 // Speculative decoding for real: the same text as without, and acceptance that can be counted.
 #include "sim/host/generator.h"
 
-#include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include "model/base/formatted.h"
 #include "sim/host/test_runs.h"
 
 namespace specstep::host {
@@ -19,7 +19,7 @@ const std::string little_draft =
 
 /// In bf16, where two tokens often have the same logit.
 RunConfig little(std::int64_t seed, double agreement, std::vector<std::string> more = {}) {
-  more.push_back(fmt::format("measure.host={{seed: {}, draft_agreement: {}}}", seed, agreement));
+  more.push_back(formatted("measure.host={{seed: {}, draft_agreement: {}}}", seed, agreement));
   more.emplace_back("workload={prompt_tokens: 4, output_tokens: 200}");
   return small_run(little_stack, little_draft, 1, more);
 }
@@ -39,7 +39,7 @@ TEST(Generator, GreedySpeculationGivesThePlainText) {
     const auto expected = plain.generator.generate(false).tokens;
     ASSERT_EQ(expected.front().size(), 200U);
     for (int k = 1; k <= 6; ++k) {
-      const std::string shape = k <= 5 ? fmt::format("speculation.draft_length={}", k)
+      const std::string shape = k <= 5 ? formatted("speculation.draft_length={}", k)
                                        : std::string("speculation.tree={steps: 3, topk: 2, verify_tokens: 6}");
       Rig rig(little(seed, 0.55, {shape}));
       const Generation got = rig.generator.generate(true);

@@ -1,12 +1,11 @@
 #include "sim/host/memory.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <fstream>
 #include <limits>
 #include <sstream>
 
+#include "model/base/formatted.h"
 #include "model/base/units.h"
 #include "model/build_plan.h"
 
@@ -115,7 +114,7 @@ std::string what_would_fit(const RunConfig& config, double available) {
     });
     if (best == 0) return std::string();
     number = best;
-    return fmt::format("{}={} needs {}", key, best, bytes_text(memory_need(smaller).total()));
+    return formatted("{}={} needs {}", key, best, bytes_text(memory_need(smaller).total()));
   };
   if (memory_need(config).weights <= available) {
     const std::string fewer = with(smaller.workload.batch, "workload.batch", config.workload.batch);
@@ -133,11 +132,11 @@ void require_memory(const RunConfig& config, double available) {
   throw InputError(
       {{},
        need.weights <= available ? "workload" : "stack",
-       fmt::format("{} needs {} of this host's memory on {} ranks (weights {}, caches {}, activations {}, "
-                   "all held as fp32)",
-                   config.stack.name, bytes_text(need.total()), config.parallel.tensor, bytes_text(need.weights),
-                   bytes_text(need.caches), bytes_text(need.activations)),
-       fmt::format("at most the {} that are free: {}", bytes_text(available), what_would_fit(config, available))});
+       formatted("{} needs {} of this host's memory on {} ranks (weights {}, caches {}, activations {}, "
+                 "all held as fp32)",
+                 config.stack.name, bytes_text(need.total()), config.parallel.tensor, bytes_text(need.weights),
+                 bytes_text(need.caches), bytes_text(need.activations)),
+       formatted("at most the {} that are free: {}", bytes_text(available), what_would_fit(config, available))});
 }
 
 }  // namespace specstep::host

@@ -1,9 +1,9 @@
 // A model is the same on any number of ranks, and in passes of any width.
 #include "sim/host/model.h"
 
-#include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include "model/base/formatted.h"
 #include "sim/host/philox.h"
 #include "sim/host/test_runs.h"
 
@@ -86,7 +86,7 @@ TEST_P(AnyLayout, IsTheSameModel) {
     for (const std::int64_t ranks : {2, 4, 8}) {
       Rig many(small_run(c.stack, c.draft, ranks, more));
       expect_same(passes(many), expected, precision == std::string("f32") ? 1e-10 : 1e-4,
-                  fmt::format("{} ranks, {}", ranks, precision));
+                  formatted("{} ranks, {}", ranks, precision));
     }
   }
 }

@@ -1,8 +1,8 @@
 // Results as JSON and CSV.
-#include <fmt/format.h>
 
 #include <nlohmann/json.hpp>
 
+#include "model/base/formatted.h"
 #include "sim/environment.h"
 #include "sim/report/metrics.h"
 #include "sim/report/result.h"
@@ -78,9 +78,9 @@ std::string csv_rows(const RunResult& r, const std::string& prefix, const std::m
     if (found == r.metrics.end()) continue;
     const Metric& m = found->second;
     std::string last;
-    if (reported) last = reported->contains(found->first) ? fmt::format(",{}", reported->at(found->first)) : ",";
-    out += fmt::format("{}{},{},{},{},{},{}{}\n", prefix, row.name, m.value, row.unit,
-                       row.better == Better::higher ? "higher" : "lower", m.low, m.high, last);
+    if (reported) last = reported->contains(found->first) ? formatted(",{}", reported->at(found->first)) : ",";
+    out += formatted("{}{},{},{},{},{},{}{}\n", prefix, row.name, m.value, row.unit,
+                     row.better == Better::higher ? "higher" : "lower", m.low, m.high, last);
   }
   return out;
 }

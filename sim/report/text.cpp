@@ -1,8 +1,8 @@
 // Results as text for a terminal.
-#include <fmt/format.h>
 
 #include <algorithm>
 
+#include "model/base/formatted.h"
 #include "model/base/units.h"
 #include "sim/report/metrics.h"
 #include "sim/report/result.h"
@@ -13,22 +13,22 @@ namespace {
 
 std::string number(double value) {
   const double size = value < 0 ? -value : value;
-  if (value == static_cast<double>(static_cast<long long>(value)) && size < 1e15) return fmt::format("{:.0f}", value);
-  return fmt::format("{:.{}f}", value, size >= 100 ? 1 : size >= 10 ? 2 : 3);
+  if (value == static_cast<double>(static_cast<long long>(value)) && size < 1e15) return formatted("{:.0f}", value);
+  return formatted("{:.{}f}", value, size >= 100 ? 1 : size >= 10 ? 2 : 3);
 }
 
 std::string header(const RunResult& r) {
   const RunConfig& c = r.config;
   std::string out = c.name.empty() ? c.stack.name : c.name;
-  out += fmt::format("\n  {} on {}, tensor parallel {}, batch {}, {} prompt + {} output tokens, {} executor\n",
-                     c.stack.name, c.machine.name, c.parallel.tensor, c.workload.batch, c.workload.prompt_tokens,
-                     c.workload.output_tokens, r.executor);
+  out += formatted("\n  {} on {}, tensor parallel {}, batch {}, {} prompt + {} output tokens, {} executor\n",
+                   c.stack.name, c.machine.name, c.parallel.tensor, c.workload.batch, c.workload.prompt_tokens,
+                   c.workload.output_tokens, r.executor);
   std::string comm = c.comm.table.empty() ? c.comm.pick(0) : "";
   for (const CommRule& rule : c.comm.table)
-    comm += rule.up_to_kib ? fmt::format("{} up to {} KiB, ", rule.backend, *rule.up_to_kib) : rule.backend;
-  out += fmt::format("  collectives by {}; ", comm);
+    comm += rule.up_to_kib ? formatted("{} up to {} KiB, ", rule.backend, *rule.up_to_kib) : rule.backend;
+  out += formatted("  collectives by {}; ", comm);
   if (c.speculative())
-    out += fmt::format("{}, draft length {}\n", name_of(c.speculation.method), c.speculation.draft_length);
+    out += formatted("{}, draft length {}\n", name_of(c.speculation.method), c.speculation.draft_length);
   else
     out += "no speculation\n";
   if (!c.note.empty()) out += "  " + c.note + "\n";
@@ -40,35 +40,35 @@ std::string metrics_table(const RunResult& r) {
   for (const MetricRow& row : metric_rows()) {
     const auto found = r.metrics.find(std::string(row.name));
     if (found != r.metrics.end())
-      out += fmt::format("  {:<40} {:>12} {}\n", row.name, number(found->second.value), row.unit);
+      out += formatted("  {:<40} {:>12} {}\n", row.name, number(found->second.value), row.unit);
   }
   return out;
 }
 
 std::string breakdown_table(const RunResult& r) {
   std::string out = "\nwhere a pass spends its time, ms\n";
-  out += fmt::format("  {:<12}", "");
-  for (const PhaseResult& p : r.phases) out += fmt::format("{:>18}", name_of(p.kind));
+  out += formatted("  {:<12}", "");
+  for (const PhaseResult& p : r.phases) out += formatted("{:>18}", name_of(p.kind));
   out += "\n";
   for (std::size_t i = 0; i < part_count; ++i) {
     const bool any =
         std::any_of(r.phases.begin(), r.phases.end(), [i](const PhaseResult& p) { return p.parts[i] > 0; });
     if (!any) continue;
-    out += fmt::format("  {:<12}", EnumNames<Part>::names()[i]);
+    out += formatted("  {:<12}", EnumNames<Part>::names()[i]);
     for (const PhaseResult& p : r.phases)
-      out += fmt::format("{:>10.3f} {:>5.1f} %", p.parts[i] / ms, 100 * p.parts[i] / p.seconds);
+      out += formatted("{:>10.3f} {:>5.1f} %", p.parts[i] / ms, 100 * p.parts[i] / p.seconds);
     out += "\n";
   }
   const auto row = [&](const char* name, auto value) {
-    out += fmt::format("  {:<12}", name);
-    for (const PhaseResult& p : r.phases) out += fmt::format("{:>18}", value(p));
+    out += formatted("  {:<12}", name);
+    for (const PhaseResult& p : r.phases) out += formatted("{:>18}", value(p));
     out += "\n";
   };
-  row("total", [](const PhaseResult& p) { return fmt::format("{:.3f}        ", p.seconds / ms); });
+  row("total", [](const PhaseResult& p) { return formatted("{:.3f}        ", p.seconds / ms); });
   row("launched", [](const PhaseResult& p) { return name_of(p.launch) + "  "; });
-  row("tokens", [](const PhaseResult& p) { return fmt::format("{}        ", p.tokens); });
+  row("tokens", [](const PhaseResult& p) { return formatted("{}        ", p.tokens); });
   row("allreduces", [](const PhaseResult& p) {
-    return p.allreduces > 0 ? fmt::format("{} x {} B", p.allreduces, grouped(p.allreduce_bytes)) : std::string("none");
+    return p.allreduces > 0 ? formatted("{} x {} B", p.allreduces, grouped(p.allreduce_bytes)) : std::string("none");
   });
   row("one takes", [](const PhaseResult& p) {
     return p.allreduces > 0 ? seconds_text(p.allreduce_seconds) + "  " : std::string("-");
@@ -80,18 +80,18 @@ std::string breakdown_table(const RunResult& r) {
 std::string provenance_line(const RunResult& r) {
   std::string out = "\ntime by source of the numbers:";
   for (const auto& [source, share] : r.provenance)
-    if (source != "extrapolated") out += fmt::format(" {} {:.0f} %,", source, 100 * share);
+    if (source != "extrapolated") out += formatted(" {} {:.0f} %,", source, 100 * share);
   out.back() = '\n';
   const auto extrapolated = r.provenance.find("extrapolated");
   if (extrapolated != r.provenance.end() && extrapolated->second > 0)
-    out += fmt::format("  {:.0f} % outside the range that the numbers were checked in\n", 100 * extrapolated->second);
+    out += formatted("  {:.0f} % outside the range that the numbers were checked in\n", 100 * extrapolated->second);
   for (const std::string& note : r.notes) out += "note: " + note + "\n";
   return out;
 }
 
 std::string study_row(const std::string& run, const std::string& metric, const std::string& reported,
                       const std::string& predicted, const std::string& rest) {
-  return fmt::format("  {:<24} {:<22} {:>10} {:>10} {}\n", run, metric, reported, predicted, rest);
+  return formatted("  {:<24} {:<22} {:>10} {:>10} {}\n", run, metric, reported, predicted, rest);
 }
 
 }  // namespace
@@ -103,28 +103,28 @@ std::string to_text(const RunResult& r) {
 std::string to_text(const StudyResult& study) {
   std::string out;
   for (const StudyRow& row : study.rows)
-    out += fmt::format("== {} ==\n", row.name) + header(row.result) + breakdown_table(row.result) +
+    out += formatted("== {} ==\n", row.name) + header(row.result) + breakdown_table(row.result) +
            provenance_line(row.result) + "\n";
   out += study.name + "\n";
   if (!study.source.empty()) out += "  reported: " + study.source + "\n";
-  out += fmt::format("\n  {:<24} {:<22} {:>10} {:>10} {:>8}\n", "run", "metric", "reported", "predicted", "error");
+  out += formatted("\n  {:<24} {:<22} {:>10} {:>10} {:>8}\n", "run", "metric", "reported", "predicted", "error");
   std::string marks;
   for (const StudyRow& row : study.rows) {
     const bool marked = !row.cause_not_modelled.empty();
-    if (marked) marks += fmt::format("  {}: {}\n", row.name, row.cause_not_modelled);
+    if (marked) marks += formatted("  {}: {}\n", row.name, row.cause_not_modelled);
     if (row.reported.empty())
       out += study_row(row.name, "benchmark.tok_s", "-", number(row.result.metrics.at("benchmark.tok_s").value),
-                       fmt::format("{:>8}", "-"));
+                       formatted("{:>8}", "-"));
     for (const auto& [name, reported] : row.reported) {
       const auto found = row.result.metrics.find(name);
       if (found == row.result.metrics.end()) {
-        out += study_row(row.name, name, number(reported), "-", fmt::format("{:>8}  this run has no such metric", "-"));
+        out += study_row(row.name, name, number(reported), "-", formatted("{:>8}  this run has no such metric", "-"));
         continue;
       }
       const double predicted = found->second.value;
       out += study_row(
           row.name, name, number(reported), number(predicted),
-          fmt::format("{:>+7.1f}%{}", 100 * (predicted / reported - 1), marked ? "  cause not modelled yet" : ""));
+          formatted("{:>+7.1f}%{}", 100 * (predicted / reported - 1), marked ? "  cause not modelled yet" : ""));
     }
   }
   if (!marks.empty())
