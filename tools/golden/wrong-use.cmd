@@ -15,5 +15,6 @@ refused specstep run kimi-k2.5-8x-h200 --set parallel.tensor=1
 refused specstep run seed/eagle3 --set comm.backend=nvls
 refused specstep run kimi-k2.5-8x-h200 --set machine.count=16
 refused specstep run llama-3.3-70b-8x-h200 --set parallel.expert=8
+refused specstep run seed/baseline-graph128 --set comm.backend=engine-default --set comm.engine=vllm-ungated
 (specstep run nosuch 2>&-) || echo "exit $?"
 (specstep --help > /dev/full) || echo "exit $?"
