@@ -201,6 +201,7 @@ void visit_value(Visitor& visitor, T& value, const Range& range, std::string_vie
   } else if constexpr (detail::IsDict<T>::value) {
     visitor.dict({[&] {
                     std::vector<std::string> keys;
+                    keys.reserve(value.size());
                     for (const auto& [key, ignored] : value) keys.push_back(key);
                     return keys;
                   },

@@ -4,8 +4,8 @@ target_compile_features(specstep_flags INTERFACE cxx_std_20)
 target_include_directories(specstep_flags INTERFACE ${PROJECT_SOURCE_DIR})
 target_compile_options(specstep_flags INTERFACE
   -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wsign-conversion -Wnon-virtual-dtor -Woverloaded-virtual -Wold-style-cast
-  # g++ 12: the first objects to designated initialisers, the others are false alarms on strings.
-  -Wno-missing-field-initializers -Wno-maybe-uninitialized $<$<CXX_COMPILER_ID:GNU>:-Wno-restrict>
+  # clang knows fewer names. g++ 12: the first objects to designated initialisers, the others are false alarms on strings.
+  -Wno-unknown-warning-option -Wno-missing-field-initializers -Wno-maybe-uninitialized $<$<CXX_COMPILER_ID:GNU>:-Wno-restrict>
   $<$<BOOL:${SPECSTEP_WERROR}>:-Werror>)
 if(SPECSTEP_SANITIZE)
   list(JOIN SPECSTEP_SANITIZE "," sanitizers)
