@@ -1,0 +1,60 @@
+// What a rank on a device asks of a backend.
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "comm/bootstrap.h"
+#include "comm/topology.h"
+#include "model/base/dtype.h"
+
+namespace specstep::comm {
+
+/// One rank's end of the collectives among `ranks` ranks. Calls are put on a stream and return at once; they may be
+/// captured in a graph. All ranks make the same calls in the same order. Values are f32, f16 or bf16.
+class DeviceComm {
+ public:
+  virtual ~DeviceComm() = default;
+  /// values = sum over ranks, in place.
+  virtual void all_reduce(void* values, std::int64_t count, DType dtype, cudaStream_t stream) = 0;
+  /// all[r] = part of rank r; `count` values a rank.
+  virtual void all_gather(const void* part, void* all, std::int64_t count, DType dtype, cudaStream_t stream) = 0;
+  /// part = this rank's of `ranks` equal parts of the sum; `count` values in a part.
+  virtual void reduce_scatter(const void* values, void* part, std::int64_t count, DType dtype, cudaStream_t stream) = 0;
+  /// to[r] = what rank r has for this one; `count` values for each rank.
+  virtual void all_to_all(const void* from, void* to, std::int64_t count, DType dtype, cudaStream_t stream) = 0;
+  /// What goes into the result: versions, algorithm, protocol, settings.
+  virtual std::vector<std::string> notes() const = 0;
+  /// Device bytes that it holds on this rank, as far as it knows.
+  virtual std::int64_t device_bytes() const = 0;
+  /// Throws Error when the backend met a failure since the last look. Never blocks.
+  virtual void check_health() = 0;
+  /// Ends what is under way, from any thread, so that streams drain.
+  virtual void abort() noexcept = 0;
+};
+
+/// NCCL's own settings; an empty string leaves the choice to NCCL.
+struct NcclSettings {
+  std::string algorithm;  // NCCL_ALGO
+  std::string protocol;   // NCCL_PROTO
+  std::string p2p_level;  // NCCL_P2P_LEVEL
+  std::int64_t min_channels = 0, max_channels = 0;
+};
+
+struct CommRequest {
+  std::string backend;  // an id of comm/backends
+  NcclSettings nccl;
+  const Topology* target = nullptr;  // delay: the fabric whose prices are waited for
+  int target_ranks = 1;              // delay
+  double wait_limit_seconds = 30;
+};
+
+/// Opens this rank's end; every rank of the group calls it with its own device current. Throws Unsupported with the
+/// reason where the backend cannot run here (no library, ranks that share a GPU, ...), Error when opening fails.
+std::unique_ptr<DeviceComm> open_comm(const CommRequest& request, Bootstrap& group);
+
+}  // namespace specstep::comm

@@ -1,0 +1,1 @@
+#include "sim/cuda/kernels/elementwise.h"

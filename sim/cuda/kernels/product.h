@@ -1,0 +1,42 @@
+// Products with few rows over stored matrices of any format: experts, and dense matrices that cuBLAS cannot read.
+#pragma once
+
+#include "sim/cuda/kernels/stored.h"
+
+namespace specstep::cuda {
+
+/// Rows of each expert, on the device: pairs are (token, choice), pair = token * top_k + choice.
+struct Grouping {
+  std::int32_t* pair_of = nullptr;  // [pairs]: pairs sorted by local expert; those of other ranks are left out
+  std::int32_t* begin = nullptr;    // [experts + 1]: first place of each expert in pair_of; [experts] is their number
+};
+
+/// out[pair, n] = in[pair / share, k] weight[expert of pair][n, k]^T for each pair of this rank. Rows of other ranks
+/// are set to zero when `clear`. Offsets are read on the device, so a captured graph follows the router. `pairs` is
+/// the capacity (tokens * top_k) and sets the grid. Accumulates in fp32.
+struct GroupedProduct {
+  const void* in = nullptr;
+  std::int64_t in_stride = 0;  // values
+  std::int64_t share = 1;
+  void* out = nullptr;
+  std::int64_t out_stride = 0;
+  std::int64_t pairs = 0;
+  Grouping grouping;
+  StoredMatrix weight;  // count: local experts; rows n, cols k
+  bool clear = false;
+};
+void grouped_product(const GroupedProduct& call, Real real, cudaStream_t stream);
+
+/// out[m, n] = in[m, k] weight[n, k]^T for stored formats other than Real's own. One matrix.
+struct DenseProduct {
+  const void* in = nullptr;
+  std::int64_t in_stride = 0;
+  void* out = nullptr;
+  std::int64_t out_stride = 0;
+  std::int64_t m = 0;
+  StoredMatrix weight;
+  bool f32_out = false;  // the router's scores
+};
+void dense_product(const DenseProduct& call, Real real, cudaStream_t stream);
+
+}  // namespace specstep::cuda

@@ -1,0 +1,1 @@
+#include "sim/cuda/kernels/attention.h"
