@@ -105,11 +105,32 @@ void describe(Fields& f, HostSpec& h) {
              {.min = 0, .max = 1});
 }
 
+void describe(Fields& f, CudaSpec& c) {
+  f.optional("precision", c.precision,
+             "bf16 keeps weights in their formats and computes in bf16; f32 is for comparison with the host");
+  f.optional("devices", c.devices, "device of each rank of this process; left out: one each, from 0 on", {.min = 0});
+  f.optional("generate", c.generate,
+             "generate real tokens (small stacks; seed, temperature and agreement as in host) instead of timing passes "
+             "that the benchmark puts together");
+  f.optional("weight_pool_gib", c.weight_pool_gib,
+             "most memory for weights on a device, 0 for what is free; layers that do not fit share the weights of "
+             "others",
+             {.min = 0});
+  f.optional("wait_limit_s", c.wait_limit_s, "a wait that lasts longer ends the run with an error",
+             {.min = 0, .max = 86400, .above_min = true});
+}
+
+void check(const CudaSpec& s, Checker& c) {
+  if (s.generate && s.weight_pool_gib > 0)
+    c.fail("weight_pool_gib", "is given beside generate", "0: layers that share weights are another model");
+}
+
 void describe(Fields& f, MeasureSpec& m) {
   f.optional("executor", m.executor, "cost prices each step; host computes on the CPU; cuda runs on GPUs");
   f.optional("warmup", m.warmup, "uncounted repetitions of an executor that measures", {.min = 0, .max = 1000000});
   f.optional("runs", m.runs, "counted repetitions of an executor that measures", {.min = 1, .max = 1000000});
-  f.optional("host", m.host, "what only the host executor reads");
+  f.optional("host", m.host, "what executors that compute real tokens read");
+  f.optional("cuda", m.cuda, "what only the cuda executor reads");
 }
 
 void describe(Fields& f, RunConfig& r) {

@@ -87,7 +87,7 @@ struct EnumNames<AcceptRule> {
   static std::vector<std::string> names() { return {"target_only", "rejection"}; }
 };
 
-/// What only the host executor reads.
+/// What executors that compute real tokens read: the host, and cuda when it generates (its precision is its own).
 struct HostSpec {
   HostPrecision precision = HostPrecision::bf16;
   std::int64_t seed = 1;
@@ -96,11 +96,22 @@ struct HostSpec {
   double draft_agreement = 0;
 };
 
+/// How the cuda executor runs. Seed, temperature, acceptance and agreement of real tokens are those of HostSpec.
+struct CudaSpec {
+  HostPrecision precision = HostPrecision::bf16;
+  /// Devices of the ranks of this process, in order; empty: one each, from device 0 on. A device given twice is shared.
+  std::vector<std::int64_t> devices;
+  bool generate = false;       // real tokens, as the host does; else passes alone, composed into the benchmark
+  double weight_pool_gib = 0;  // most memory that weights take on a device; 0: what is free
+  double wait_limit_s = 30;    // a wait that lasts longer ends the run
+};
+
 struct MeasureSpec {
   ExecutorKind executor = ExecutorKind::cost;
   std::int64_t warmup = 2;
   std::int64_t runs = 5;
   HostSpec host;
+  CudaSpec cuda;
 };
 
 struct RunConfig {
@@ -144,6 +155,8 @@ void check(const TreeSpec& t, Checker& c);
 void describe(Fields& f, SpeculationSpec& s);
 void describe(Fields& f, WorkloadSpec& w);
 void describe(Fields& f, HostSpec& h);
+void describe(Fields& f, CudaSpec& c);
+void check(const CudaSpec& s, Checker& c);
 void describe(Fields& f, MeasureSpec& m);
 void describe(Fields& f, RunConfig& r);
 void check(const RunConfig& r, Checker& c);

@@ -95,12 +95,30 @@ class PreparedPlan {
   virtual Timeline run(bool traced) = 0;
 };
 
+/// A GPU as it is while a run is measured. Numbers that the driver does not tell are 0.
+struct DeviceFacts {
+  std::string name;
+  std::string driver, cuda, cublas;  // versions
+  double memory_gib = 0;
+  double sm_clock_mhz = 0, memory_clock_mhz = 0;
+  double temperature_c = 0;
+  double power_limit_w = 0;
+};
+
 class Executor {
  public:
   virtual ~Executor() = default;
   virtual std::string_view name() const = 0;
   /// Throws Unsupported or InputError with the reason when it cannot carry out this plan.
   virtual std::unique_ptr<PreparedPlan> prepare(Plan plan, Launch launch) = 0;
+  /// Whether run() takes a time that differs from call to call, so that it is repeated.
+  virtual bool measures() const { return false; }
+  /// The GPUs it runs on, as they are now.
+  virtual std::vector<DeviceFacts> devices() const { return {}; }
+  /// Metrics of its own, after all passes: memory predicted and used.
+  virtual std::map<std::string, double> metrics() const { return {}; }
+  /// What a reader must know of the whole run: versions of what carried it out, choices.
+  virtual std::vector<std::string> notes() const { return {}; }
   /// Nothing for an executor that has no tokens.
   virtual Generator* generator() { return nullptr; }
 };

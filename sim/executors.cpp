@@ -5,6 +5,7 @@
 #include "sim/cost/executor.h"
 #include "sim/executor.h"
 #include "sim/host/executor.h"
+#include "sim/module.h"
 
 namespace specstep {
 
@@ -57,17 +58,37 @@ double AcceptanceCounts::acceptance_rate() const {
   return share(static_cast<double>(std::accumulate(accepted_at.begin(), accepted_at.end(), std::int64_t{0})), drafted);
 }
 
+namespace {
+
+/// Why the cuda module cannot be used here; whether there is a device is asked when a run needs one.
+std::string cuda_refusal() {
+  try {
+    return open_module("cuda").make_executor ? "" : "its module has no executor";
+  } catch (const Unsupported& e) {
+    return e.what();
+  }
+}
+
+}  // namespace
+
 std::vector<ExecutorRow> executors() {
   return {{"cost", "prices each step from the machine file and the fabric; needs no GPU", ""},
           {"host", "computes every operation on the CPU, ranks as threads; small stacks", ""},
-          {"cuda", "runs the plan on GPUs: cuBLAS GEMMs between real collectives", "not part of this version"}};
+          {"cuda", "runs the plan on GPUs: cuBLAS GEMMs between real collectives", cuda_refusal()}};
 }
 
 std::unique_ptr<Executor> make_executor(const RunConfig& config) {
-  if (config.measure.executor == ExecutorKind::cost) return std::make_unique<CostExecutor>(config);
-  if (config.measure.executor == ExecutorKind::host) return make_host_executor(config);
-  const ExecutorRow row = executors()[static_cast<std::size_t>(config.measure.executor)];
-  throw Unsupported("executor '" + row.name + "': " + row.refusal + "; usable here: cost, host");
+  switch (config.measure.executor) {
+    case ExecutorKind::cost:
+      return std::make_unique<CostExecutor>(config);
+    case ExecutorKind::host:
+      return make_host_executor(config);
+    case ExecutorKind::cuda:
+      break;
+  }
+  const std::string refused = cuda_refusal();
+  if (!refused.empty()) throw Unsupported("executor 'cuda': " + refused + "; usable here: cost, host");
+  return open_module("cuda").make_executor(config);
 }
 
 }  // namespace specstep

@@ -2,11 +2,15 @@
 // CUDA or MPI library, so it starts as fast, and runs at all, where there are none.
 #pragma once
 
+#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
 
 namespace specstep {
+
+class Executor;
+struct RunConfig;
 
 /// What a module exports under the name "specstep_module".
 struct ModuleTable {
@@ -14,8 +18,10 @@ struct ModuleTable {
   /// Fills names and versions of the libraries the module was built with and those it finds; a failure is a version
   /// text that says so. Never throws.
   void (*versions)(std::vector<std::pair<std::string, std::string>>& out) = nullptr;
+  /// cuda: the executor of a run. Throws Unsupported where there is no device, InputError what does not fit.
+  std::unique_ptr<Executor> (*make_executor)(const RunConfig& config) = nullptr;
 };
-inline constexpr int module_abi = 1;
+inline constexpr int module_abi = 2;
 
 /// Opens lib/specstep/<name>.so beside the program. Throws Unsupported with the reason: not built, library missing.
 const ModuleTable& open_module(const std::string& name);

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <type_traits>
 
 #include "model/base/formatted.h"
 #include "model/base/units.h"
@@ -17,9 +18,19 @@ namespace {
 /// windows saturate), so the mean over a few evenly spaced points is the mean over all steps but for the kinks.
 constexpr std::int64_t context_points = 5;
 
+double median(std::vector<double> values) {
+  std::sort(values.begin(), values.end());
+  const std::size_t half = values.size() / 2;
+  return values.size() % 2 == 1 ? values[half] : (values[half - 1] + values[half]) / 2;
+}
+
 class Benchmark {
  public:
-  Benchmark(const RunConfig& config, Executor& executor) : config_(config), executor_(executor) {
+  Benchmark(const RunConfig& config, Executor& executor, const Progress& progress)
+      : config_(config),
+        executor_(executor),
+        progress_(progress),
+        samples_(executor.measures() ? static_cast<std::size_t>(config.measure.runs) : 1) {
     result_.executor = executor.name();
     result_.config = config;
   }
@@ -32,6 +43,7 @@ class Benchmark {
     whole_request();
     memory_and_graphs();
     finish_provenance();
+    of_executor();
     return std::move(result_);
   }
 
@@ -46,7 +58,13 @@ class Benchmark {
     Plan plan = draft_model ? build_draft_plan(*config_.draft, config_.parallel, shape, options())
                             : build_plan(config_.stack, config_.parallel, shape, options());
     const std::unique_ptr<PreparedPlan> prepared = executor_.prepare(std::move(plan), choice.launch);
-    const Timeline timeline = prepared->run(true);
+    if (progress_) progress_(formatted("{}{} at {} tokens", draft_model ? "draft's " : "", name_of(kind), context));
+    std::vector<double> seconds = measured(*prepared);
+    Timeline timeline = prepared->run(true);
+    if (seconds.empty())
+      seconds.push_back(timeline.seconds);
+    else
+      scale(timeline, median(seconds));
     for (const std::string& note : prepared->notes())
       if (std::find(result_.notes.begin(), result_.notes.end(), note) == result_.notes.end())
         result_.notes.push_back(note);
@@ -54,7 +72,26 @@ class Benchmark {
       time_by_source_[name_of(span.provenance)] += weight * span.seconds;
       if (span.extrapolated) time_by_source_["extrapolated"] += weight * span.seconds;
     }
-    return phase_of(*prepared, timeline, config_.workload.batch);
+    PhaseResult out = phase_of(*prepared, timeline, config_.workload.batch);
+    out.samples = std::move(seconds);
+    return out;
+  }
+
+  /// Untraced seconds of each counted run; nothing when the executor gives the same time at every call.
+  std::vector<double> measured(PreparedPlan& prepared) const {
+    std::vector<double> seconds;
+    if (!executor_.measures()) return seconds;
+    for (std::int64_t i = 0; i < config_.measure.warmup; ++i) prepared.run(false);
+    for (std::int64_t i = 0; i < config_.measure.runs; ++i) seconds.push_back(prepared.run(false).seconds);
+    return seconds;
+  }
+
+  /// A trace shows where the time goes; how much there is the untraced runs say.
+  static void scale(Timeline& timeline, double seconds) {
+    const double factor = timeline.seconds > 0 ? seconds / timeline.seconds : 0;
+    timeline.seconds = seconds;
+    for (double& part : timeline.parts) part *= factor;
+    for (StepTime& span : timeline.spans) span.seconds *= factor;
   }
 
   /// A pass repeated `times` over a generation whose context grows from the prompt on; the mean of all repeats.
@@ -70,6 +107,7 @@ class Benchmark {
       if (i == 0) {
         mean = one;
         mean.seconds = mean.allreduce_seconds = 0;
+        mean.samples.assign(samples_, 0);
         mean.parts = {};
         mean.cost = {};
       }
@@ -80,6 +118,7 @@ class Benchmark {
 
   static void add_weighted(PhaseResult& mean, const PhaseResult& one, double share) {
     mean.seconds += share * one.seconds;
+    for (std::size_t i = 0; i < mean.samples.size(); ++i) mean.samples[i] += share * one.samples[i];
     mean.allreduce_seconds += share * one.allreduce_seconds;
     for (std::size_t p = 0; p < part_count; ++p) mean.parts[p] += share * one.parts[p];
     mean.cost.flops += share * one.cost.flops;
@@ -92,11 +131,11 @@ class Benchmark {
 
   void prefill() {
     const PhaseResult target = pass(PassKind::prefill, config_.workload.prompt_tokens, 0, 1, false);
-    ttft_ = target.seconds;
+    ttft_ = target.samples;
     if (config_.drafts_with_model())
-      ttft_ += pass(PassKind::prefill, config_.workload.prompt_tokens, 0, 1, true).seconds;
-    put("prefill.pass_ms", target.seconds / ms);
-    put("ttft_ms", ttft_ / ms);
+      add(ttft_, 1, pass(PassKind::prefill, config_.workload.prompt_tokens, 0, 1, true).samples);
+    put("prefill.pass_ms", [&](std::size_t i) { return target.samples[i] / ms; });
+    put("ttft_ms", [&](std::size_t i) { return ttft_[i] / ms; });
     result_.phases.push_back(target);
   }
 
@@ -104,10 +143,10 @@ class Benchmark {
     const double steps = config_.speculative() ? 0 : static_cast<double>(config_.workload.output_tokens - 1);
     PhaseResult step = growing_pass(PassKind::decode, 1, steps, false);
     step.passes_per_cycle = config_.speculative() ? 0 : 1;
-    step_ = step.seconds;
-    put("decode.step_ms", step_ / ms);
-    put("decode.tok_s", static_cast<double>(config_.workload.batch) / step_);
-    put("decode.tok_s_per_user", 1 / step_);
+    step_ = step.samples;
+    put("decode.step_ms", [&](std::size_t i) { return step_[i] / ms; });
+    put("decode.tok_s", [&](std::size_t i) { return batch() / step_[i]; });
+    put("decode.tok_s_per_user", [&](std::size_t i) { return 1 / step_[i]; });
     if (!config_.speculative()) put_allreduce(step);
     result_.phases.push_back(step);
   }
@@ -117,16 +156,16 @@ class Benchmark {
     cycles_ = static_cast<double>(config_.workload.output_tokens - 1) / length;
     PhaseResult verify = growing_pass(PassKind::verify, verify_tokens(), cycles_, false);
     verify.passes_per_cycle = 1;
-    cycle_ = verify.seconds;
+    cycle_ = verify.samples;
     if (config_.drafts_with_model()) draft_passes();
-    put("verify.pass_ms", verify.seconds / ms);
+    put("verify.pass_ms", [&](std::size_t i) { return verify.samples[i] / ms; });
     put_allreduce(verify);
-    put("speculative.cycle_ms", cycle_ / ms);
-    put("speculative.accept_length", length);
-    put("speculative.tok_s", static_cast<double>(config_.workload.batch) * length / cycle_);
-    put("speculative.tok_s_per_user", length / cycle_);
-    put("speculative.speedup", length / cycle_ * step_);
-    put("speculative.break_even_accept_length", cycle_ / step_);
+    put("speculative.cycle_ms", [&](std::size_t i) { return cycle_[i] / ms; });
+    put("speculative.accept_length", [&](std::size_t) { return length; });
+    put("speculative.tok_s", [&](std::size_t i) { return batch() * length / cycle_[i]; });
+    put("speculative.tok_s_per_user", [&](std::size_t i) { return length / cycle_[i]; });
+    put("speculative.speedup", [&](std::size_t i) { return length / cycle_[i] * step_[i]; });
+    put("speculative.break_even_accept_length", [&](std::size_t i) { return cycle_[i] / step_[i]; });
     result_.phases.push_back(verify);
   }
 
@@ -136,17 +175,20 @@ class Benchmark {
     draft.passes_per_cycle = steps;
     PhaseResult extend = growing_pass(PassKind::extend, verify_tokens(), cycles_, true);
     extend.passes_per_cycle = 1;
-    cycle_ += steps * draft.seconds + extend.seconds;
-    put("draft.pass_ms", draft.seconds / ms);
+    add(cycle_, steps, draft.samples);
+    add(cycle_, 1, extend.samples);
+    put("draft.pass_ms", [&](std::size_t i) { return draft.samples[i] / ms; });
     result_.phases.push_back(draft);
     result_.phases.push_back(extend);
   }
 
   void whole_request() {
     const auto rest = static_cast<double>(config_.workload.output_tokens - 1);
-    const double decode_time = config_.speculative() ? cycles_ * cycle_ : rest * step_;
-    const double rate = static_cast<double>(config_.workload.output_tokens) / (ttft_ + decode_time);
-    put("benchmark.tok_s", rate * static_cast<double>(config_.workload.batch));
+    const auto rate = [&](std::size_t i) {
+      const double decode_time = config_.speculative() ? cycles_ * cycle_[i] : rest * step_[i];
+      return static_cast<double>(config_.workload.output_tokens) / (ttft_[i] + decode_time);
+    };
+    put("benchmark.tok_s", [&](std::size_t i) { return rate(i) * batch(); });
     put("benchmark.tok_s_per_user", rate);
   }
 
@@ -195,23 +237,53 @@ class Benchmark {
   }
 
   void put(const std::string& name, double value) {
-    if (!std::isfinite(value))
-      throw Error(name + " is not finite: a number of the machine or the workload is beyond all reason");
-    result_.metrics[name] = {value, {value}, value, value, "none: a price has no samples"};
+    put(name, [value](std::size_t) { return value; });
+  }
+
+  /// A metric from the samples of the passes: value(i) of counted run i.
+  template <class F>
+  requires std::is_invocable_r_v<double, F, std::size_t>
+  void put(const std::string& name, F&& value) {
+    Metric m;
+    for (std::size_t i = 0; i < samples_; ++i) m.samples.push_back(value(i));
+    for (const double sample : m.samples)
+      if (!std::isfinite(sample))
+        throw Error(name + " is not finite: a number of the machine or the workload is beyond all reason");
+    m.value = median(m.samples);
+    m.low = *std::min_element(m.samples.begin(), m.samples.end());
+    m.high = *std::max_element(m.samples.begin(), m.samples.end());
+    m.interval = executor_.measures() ? formatted("smallest and largest of {} runs", samples_)
+                                      : std::string("none: a price has no samples");
+    result_.metrics[name] = std::move(m);
+  }
+
+  double batch() const { return static_cast<double>(config_.workload.batch); }
+  static void add(std::vector<double>& sum, double factor, const std::vector<double>& more) {
+    for (std::size_t i = 0; i < sum.size(); ++i) sum[i] += factor * more[i];
+  }
+
+  /// What only the executor knows of the run.
+  void of_executor() {
+    for (const auto& [name, value] : executor_.metrics()) put(name, value);
+    for (const std::string& note : executor_.notes()) result_.notes.push_back(note);
+    result_.devices = executor_.devices();
   }
 
   const RunConfig& config_;
   Executor& executor_;
+  const Progress& progress_;
+  std::size_t samples_;  // of every metric
   RunResult result_;
   std::map<std::string, double> time_by_source_;
-  double ttft_ = 0, step_ = 0, cycle_ = 0, cycles_ = 0;
+  std::vector<double> ttft_, step_, cycle_;  // seconds, by sample
+  double cycles_ = 0;
 };
 
 }  // namespace
 
 RunResult run_benchmark(const RunConfig& config, Executor& executor, const Progress& progress) {
   if (Generator* generator = executor.generator()) return run_measured(config, executor, *generator, progress);
-  return Benchmark(config, executor).run();
+  return Benchmark(config, executor, progress).run();
 }
 
 }  // namespace specstep

@@ -13,6 +13,10 @@ namespace specstep {
 ///               The first draft of a cycle comes out of the extend pass before it, so a chain of K drafts needs
 ///               K - 1 draft steps (SGLang eagle_worker, vLLM's drafter counts the same).
 ///
+/// An executor whose times differ from call to call carries out each pass measure.warmup + measure.runs times: sample i
+/// of a metric is made of the i-th counted run of every pass, its value is the median, low and high the range. The
+/// breakdown comes from a traced run of its own, scaled to the median.
+///
 /// Each pass is padded and captured as the engine does it. An executor that generates real tokens is measured instead:
 /// see run_measured. Throws what the executor throws.
 RunResult run_benchmark(const RunConfig& config, Executor& executor, const Progress& progress = {});

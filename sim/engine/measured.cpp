@@ -33,6 +33,10 @@ class Measured {
     if (config_.speculative()) cycle();
     result_.metrics["memory.weights_gib"] = {
         weights() / gib, {weights() / gib}, weights() / gib, weights() / gib, "none: counted, not measured"};
+    for (const auto& [name, value] : executor_.metrics())
+      result_.metrics[name] = {value, {value}, value, value, "none: taken once"};
+    for (const std::string& note : executor_.notes()) result_.notes.push_back(note);
+    result_.devices = executor_.devices();
     result_.provenance = {{"measured", 1.0}, {"fit", 0.0}, {"datasheet", 0.0}};
     return std::move(result_);
   }

@@ -19,14 +19,14 @@ constexpr std::uint32_t prompt_stream = 0x7FFFFFFE;  // no layer of a model, and
 
 }  // namespace
 
-HostGenerator::HostGenerator(const RunConfig& config, Model& target, Model* draft)
+TokenGenerator::TokenGenerator(const RunConfig& config, PassModel& target, PassModel* draft)
     : config_(config),
       target_(target),
       draft_(draft),
       runner_(config, target, draft),
       speculator_(config, runner_, draft) {}
 
-std::vector<Text> HostGenerator::prompts() const {
+std::vector<Text> TokenGenerator::prompts() const {
   const auto seed = static_cast<std::uint64_t>(config_.measure.host.seed);
   std::vector<Text> texts;
   for (std::uint32_t s = 0; s < static_cast<std::uint32_t>(config_.workload.batch); ++s) {
@@ -40,17 +40,17 @@ std::vector<Text> HostGenerator::prompts() const {
   return texts;
 }
 
-bool HostGenerator::finished(const Text& text) const {
+bool TokenGenerator::finished(const Text& text) const {
   return static_cast<std::int64_t>(text.tokens.size()) >=
          config_.workload.prompt_tokens + config_.workload.output_tokens;
 }
 
-std::int32_t HostGenerator::pick(Text& text, std::span<const float> logits) const {
+std::int32_t TokenGenerator::pick(Text& text, std::span<const float> logits) const {
   const double temperature = config_.measure.host.temperature;
   return temperature > 0 ? text.coins.draw(distribution_of(logits, temperature)) : argmax(logits);
 }
 
-Generation HostGenerator::generate(bool speculative) {
+Generation TokenGenerator::generate(bool speculative) {
   Generation out;
   std::vector<Text> texts = prompts();
   for (std::size_t s = 0; s < texts.size(); ++s) {
@@ -77,7 +77,7 @@ Generation HostGenerator::generate(bool speculative) {
   return out;
 }
 
-void HostGenerator::prefill(std::vector<Text>& texts, Generation& out, bool speculative) {
+void TokenGenerator::prefill(std::vector<Text>& texts, Generation& out, bool speculative) {
   const std::int64_t prompt = config_.workload.prompt_tokens;
   PassInput in;
   for (const Text& text : texts)
@@ -93,7 +93,7 @@ void HostGenerator::prefill(std::vector<Text>& texts, Generation& out, bool spec
   for (Text& text : texts) text.cached = prompt;
 }
 
-void HostGenerator::decode(std::vector<Text>& texts, Generation& out) {
+void TokenGenerator::decode(std::vector<Text>& texts, Generation& out) {
   PassInput in;
   for (const Text& text : texts) in.sequences.push_back({chain_nodes(text.cached, 1), {text.tokens.back()}});
   const PassOutput pass = runner_.target(PassKind::decode, 1, in, &out);
@@ -103,7 +103,7 @@ void HostGenerator::decode(std::vector<Text>& texts, Generation& out) {
   }
 }
 
-void HostGenerator::cycle(std::vector<Text>& texts, Generation& out) {
+void TokenGenerator::cycle(std::vector<Text>& texts, Generation& out) {
   const std::vector<DraftTree> trees = speculator_.propose(texts, out);
   PassInput in;
   for (std::size_t s = 0; s < texts.size(); ++s)
@@ -129,7 +129,7 @@ void HostGenerator::cycle(std::vector<Text>& texts, Generation& out) {
   for (std::size_t s = 0; s < texts.size(); ++s) texts[s].cached += static_cast<std::int64_t>(verdicts[s].nodes.size());
 }
 
-Verdict HostGenerator::accept(const DraftTree& tree, Text& text, const Matrix& logits, Index first_row) const {
+Verdict TokenGenerator::accept(const DraftTree& tree, Text& text, const Matrix& logits, Index first_row) const {
   const HostSpec& host = config_.measure.host;
   const auto row = [&](int node) { return row_of(logits, first_row + node); };
   if (host.temperature == 0) return accept_greedy(tree, [&](int node) { return argmax(row(node)); });
@@ -139,7 +139,7 @@ Verdict HostGenerator::accept(const DraftTree& tree, Text& text, const Matrix& l
   return drawn ? accept_rejection(tree, target, text.coins) : accept_target_only(tree, target, text.coins);
 }
 
-void HostGenerator::count(const DraftTree& tree, const Verdict& verdict, AcceptanceCounts& counts) const {
+void TokenGenerator::count(const DraftTree& tree, const Verdict& verdict, AcceptanceCounts& counts) const {
   ++counts.verifies;
   counts.drafted += static_cast<std::int64_t>(tree.tokens.size()) - 1;
   counts.accepted_at.resize(static_cast<std::size_t>(config_.speculation.depth()));

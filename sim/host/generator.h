@@ -5,10 +5,10 @@
 
 namespace specstep::host {
 
-class HostGenerator final : public Generator {
+class TokenGenerator final : public Generator {
  public:
   /// `draft` may be null: plain decoding, or drafts from the text itself.
-  HostGenerator(const RunConfig& config, Model& target, Model* draft);
+  TokenGenerator(const RunConfig& config, PassModel& target, PassModel* draft);
   Generation generate(bool speculative) override;
 
  private:
@@ -22,8 +22,8 @@ class HostGenerator final : public Generator {
   bool finished(const Text& text) const;
 
   const RunConfig& config_;
-  Model& target_;
-  Model* draft_;
+  PassModel& target_;
+  PassModel* draft_;
   Runner runner_;
   Speculator speculator_;
 };

@@ -97,7 +97,7 @@ TEST(Generator, NgramProposesWhatFollowedBefore) {
   Team team(1);
   Exchange exchange(config, team);
   Model target(view_of(config.stack, nullptr), 1, 2, config.measure.host, team, exchange);
-  HostGenerator generator(config, target, nullptr);
+  TokenGenerator generator(config, target, nullptr);
   const auto expected = generator.generate(false).tokens;
   const Generation got = generator.generate(true);
   EXPECT_EQ(got.tokens, expected);

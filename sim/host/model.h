@@ -1,8 +1,9 @@
-// A target or a draft on all its ranks.
+// A target or a draft on ranks that are threads of the CPU.
 #pragma once
 
 #include <memory>
 
+#include "sim/host/pass_model.h"
 #include "sim/host/rank.h"
 
 namespace specstep::host {
@@ -13,21 +14,19 @@ struct PassTime {
   std::vector<double> steps;  // of a traced pass
 };
 
-class Model {
+class Model final : public PassModel {
  public:
   /// `sequences`: room for so many texts.
   Model(ModelView view, std::int64_t ranks, std::size_t sequences, const HostSpec& spec, Team& team,
         Exchange& exchange);
 
-  const ModelView& view() const { return view_; }
-  /// Makes weights and schedules that a plan needs.
-  void prepare(const Plan& plan);
-  PassOutput run(const Plan& plan, const PassInput& input);
+  const ModelView& view() const override { return view_; }
+  void prepare(const Plan& plan) override;
+  PassOutput run(const Plan& plan, const PassInput& input) override;
   /// Like run, with the time of the ranks' work alone.
   PassTime timed(const Plan& plan, const PassInput& input, bool traced);
-  /// Commits nodes of a sequence on all ranks; see RankCache::keep.
-  void keep(std::size_t sequence, std::int64_t base, const std::vector<int>& nodes);
-  void clear(std::size_t sequence);
+  void keep(std::size_t sequence, std::int64_t base, const std::vector<int>& nodes) override;
+  void clear(std::size_t sequence) override;
   /// Makes the caches of a sequence hold zeros for the plan's context, as if so many tokens were there.
   void pretend(const Plan& plan, std::size_t sequence);
 

@@ -1,6 +1,7 @@
 // What goes into a pass and what comes out, for the whole batch.
 #pragma once
 
+#include "model/plan.h"
 #include "sim/host/cache.h"
 
 namespace specstep::host {
@@ -22,5 +23,9 @@ struct PassOutput {
   Matrix hidden;    // [tokens, hidden]: the residual stream behind the last layer
   Matrix features;  // [tokens, ...] for a draft, when the target hands any out
 };
+
+/// Inputs of a pass that stands alone: tokens and hidden states from a counter, caches as if `context` tokens were
+/// there. What the numbers are does not change how long it takes.
+PassInput lone_input(const Plan& plan, const ModelView& view);
 
 }  // namespace specstep::host

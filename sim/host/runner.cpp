@@ -11,7 +11,7 @@ using Clock = std::chrono::steady_clock;
 double since(Clock::time_point begin) { return std::chrono::duration<double>(Clock::now() - begin).count(); }
 }  // namespace
 
-Runner::Runner(const RunConfig& config, Model& target, Model* draft)
+Runner::Runner(const RunConfig& config, PassModel& target, PassModel* draft)
     : config_(config), target_(target), draft_(draft) {}
 
 PassOutput Runner::target(PassKind kind, std::int64_t tokens_each, const PassInput& input, Generation* time) {
@@ -22,7 +22,7 @@ PassOutput Runner::draft(PassKind kind, std::int64_t tokens_each, const PassInpu
   return run(*draft_, kind, tokens_each, input, time);
 }
 
-PassOutput Runner::run(Model& model, PassKind kind, std::int64_t tokens_each, const PassInput& input,
+PassOutput Runner::run(PassModel& model, PassKind kind, std::int64_t tokens_each, const PassInput& input,
                        Generation* time) {
   const auto begin = Clock::now();
   const Plan& carried_out = plan(model, kind, tokens_each);
@@ -38,7 +38,7 @@ PassOutput Runner::run(Model& model, PassKind kind, std::int64_t tokens_each, co
   return out;
 }
 
-const Plan& Runner::plan(Model& model, PassKind kind, std::int64_t tokens_each) {
+const Plan& Runner::plan(PassModel& model, PassKind kind, std::int64_t tokens_each) {
   const auto key = std::make_tuple(model.view().draft, kind, tokens_each);
   const auto found = plans_.find(key);
   if (found != plans_.end()) return found->second;

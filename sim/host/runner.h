@@ -5,14 +5,14 @@
 #include <tuple>
 
 #include "sim/executor.h"
-#include "sim/host/model.h"
+#include "sim/host/pass_model.h"
 
 namespace specstep::host {
 
 class Runner {
  public:
   /// `draft` may be null. Both outlive the runner.
-  Runner(const RunConfig& config, Model& target, Model* draft);
+  Runner(const RunConfig& config, PassModel& target, PassModel* draft);
 
   /// Carries out a pass of the target, and adds its time to `time` unless null. A pass without `time` is none that an
   /// engine would run: its time counts as aside.
@@ -23,12 +23,12 @@ class Runner {
   double aside() const { return aside_; }
 
  private:
-  PassOutput run(Model& model, PassKind kind, std::int64_t tokens_each, const PassInput& input, Generation* time);
-  const Plan& plan(Model& model, PassKind kind, std::int64_t tokens_each);
+  PassOutput run(PassModel& model, PassKind kind, std::int64_t tokens_each, const PassInput& input, Generation* time);
+  const Plan& plan(PassModel& model, PassKind kind, std::int64_t tokens_each);
 
   const RunConfig& config_;
-  Model& target_;
-  Model* draft_;
+  PassModel& target_;
+  PassModel* draft_;
   std::map<std::tuple<bool, PassKind, std::int64_t>, Plan> plans_;
   double aside_ = 0;
 };

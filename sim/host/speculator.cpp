@@ -11,7 +11,7 @@ std::span<const float> row_of(const Matrix& m, Index row) { return {&m(row, 0), 
 
 }  // namespace
 
-Speculator::Speculator(const RunConfig& config, Runner& runner, Model* draft)
+Speculator::Speculator(const RunConfig& config, Runner& runner, PassModel* draft)
     : config_(config), runner_(runner), draft_(draft) {
   if (!draft) return;
   // A reduced draft vocabulary names tokens spread over the target's.

@@ -15,7 +15,7 @@ struct Text {
 
 class Speculator {
  public:
-  Speculator(const RunConfig& config, Runner& runner, Model* draft);
+  Speculator(const RunConfig& config, Runner& runner, PassModel* draft);
 
   /// The draft's prefill: the prompts moved on by one token, beside the target's features.
   void prefill(const std::vector<Text>& texts, const PassOutput& target, Generation& time);
@@ -41,7 +41,7 @@ class Speculator {
 
   const RunConfig& config_;
   Runner& runner_;
-  Model* draft_;
+  PassModel* draft_;
   std::vector<std::int32_t> token_of_;  // token of each row of the draft's output matrix
   Matrix head_logits_, head_hidden_;    // the draft's output behind each text's last token
 };

@@ -4,6 +4,7 @@
 #include <numeric>
 
 #include "sim/host/generator.h"
+#include "sim/host/model.h"
 #include "sim/test_configs.h"
 
 namespace specstep::host {
@@ -66,7 +67,7 @@ struct Rig {
   Model target;
   Model draft;
   Runner runner;
-  HostGenerator generator;
+  TokenGenerator generator;
 };
 
 /// Mean squared difference over mean square.

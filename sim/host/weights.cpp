@@ -10,8 +10,6 @@ namespace specstep::host {
 
 namespace {
 
-bool is_gain(const Weight& w) { return w.cols == 1; }
-
 /// Names of streams: a draft has its own unless it reads the target's matrix.
 std::uint32_t stream_of(const Weight& w, const ModelView& m) {
   StepKind kind = w.step;
@@ -25,11 +23,7 @@ std::uint32_t stream_of(const Weight& w, const ModelView& m) {
 class Maker {
  public:
   Maker(const Weight& weight, const Cut& cut, const ModelView& model, std::uint64_t seed)
-      : weight_(weight), cut_(cut), key_(philox_key(seed)), stream_(stream_of(weight, model)) {
-    const bool unit_variance = weight.step == StepKind::embed && !model.tied;
-    const double sigma = unit_variance ? 1.0 : 1.0 / std::sqrt(static_cast<double>(cut.whole_cols));
-    bound_ = static_cast<float>(std::sqrt(3.0) * sigma);  // a uniform's largest value is sqrt(3) sigma
-  }
+      : weight_(weight), cut_(cut), key_(philox_key(seed)), source_(source_of(weight, cut, model)) {}
 
   Matrix matrix(std::int64_t which) {
     Matrix out = Matrix::Zero(weight_.rows, weight_.cols);
@@ -49,24 +43,30 @@ class Maker {
     for (std::int64_t c = begin; c < end; ++c) {
       if (c == begin || c % 4 == 0)
         words = philox({static_cast<std::uint32_t>(c / 4), static_cast<std::uint32_t>(whole_row),
-                        static_cast<std::uint32_t>(which), stream_},
+                        static_cast<std::uint32_t>(which), source_.stream},
                        key_);
       const float u = signed_unit(words[static_cast<std::size_t>(c % 4)]);
-      values_[static_cast<std::size_t>(c - begin)] = is_gain(weight_) ? 1 + 0.1F * u : bound_ * u;
+      values_[static_cast<std::size_t>(c - begin)] = source_.gain ? 1 + 0.1F * u : source_.bound * u;
     }
-    store(values_, weight_.format, bound_);
+    store(values_, weight_.format, source_.bound);
     std::copy_n(values_.begin() + (cut_.first_col - begin), weight_.cols, target);
   }
 
   const Weight& weight_;
   const Cut& cut_;
   PhiloxKey key_;
-  std::uint32_t stream_;
-  float bound_ = 1;
+  WeightSource source_;
   std::vector<float> values_;
 };
 
 }  // namespace
+
+WeightSource source_of(const Weight& weight, const Cut& cut, const ModelView& model) {
+  const bool unit_variance = weight.step == StepKind::embed && !model.tied;
+  const double sigma = unit_variance ? 1.0 : 1.0 / std::sqrt(static_cast<double>(cut.whole_cols));
+  // A uniform's largest value is sqrt(3) sigma.
+  return {stream_of(weight, model), static_cast<float>(std::sqrt(3.0) * sigma), weight.cols == 1};
+}
 
 StoredWeight make_weight(const Plan& plan, const Weight& weight, int rank, const ModelView& model, std::uint64_t seed) {
   const Cut cut = cut_of(plan, weight, rank, model);

@@ -8,6 +8,15 @@
 
 namespace specstep::host {
 
+/// Where the numbers of a weight come from: its stream among all of the model, and the largest value of the uniform
+/// distribution. Gains (cols 1) are 1 + 0.1 u.
+struct WeightSource {
+  std::uint32_t stream = 0;
+  float bound = 1;
+  bool gain = false;
+};
+WeightSource source_of(const Weight& weight, const Cut& cut, const ModelView& model);
+
 /// `count` matrices [rows, cols]; values rounded to their format.
 using StoredWeight = std::vector<Matrix>;
 

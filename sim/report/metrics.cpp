@@ -34,6 +34,11 @@ const std::vector<MetricRow>& metric_rows() {
       {"allreduce.isolated_us", "us", lower,
        "one in-layer allreduce of the pass that decides the run (verify with speculation, else decode): ranks aligned, "
        "back to back"},
+      {"allreduce.in_situ_us", "us", lower,
+       "one in-layer allreduce inside the pass that decides the run, from the last rank's arrival to the last one's "
+       "departure; arrival waits are apart"},
+      {"memory.predicted_gib", "GiB", lower, "device memory of the run on one GPU as counted before it was allocated"},
+      {"memory.used_gib", "GiB", lower, "device memory of the run on one GPU as the driver reports it"},
       {"memory.weights_gib", "GiB", lower, "stored weights of one GPU, draft included"},
       {"graph.count", "graphs", lower, "batch sizes captured for the target"},
       {"graph.padded_batch", "sequences", lower,

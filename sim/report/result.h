@@ -18,6 +18,7 @@ struct PhaseResult {
   double seconds = 0;
   std::int64_t tokens = 0;      // new tokens of the batch
   double passes_per_cycle = 0;  // 0 for passes that are not part of a cycle
+  std::vector<double> samples;  // seconds of each counted run of an executor that measures
   std::int64_t allreduces = 0;  // all
   std::int64_t allreduces_in_layer = 0;
   std::int64_t allreduce_bytes = 0;  // one payload
@@ -39,6 +40,7 @@ struct RunResult {
   std::vector<PhaseResult> phases;
   std::map<std::string, Metric> metrics;
   std::map<std::string, double> provenance;  // share of the run's time by source
+  std::vector<DeviceFacts> devices;          // GPUs that it ran on
   std::vector<std::string> notes;            // assumptions a reader must know
 };
 
