@@ -1,0 +1,111 @@
+// Where a stored code lies: tiles in the order of the tensor cores' fragments. Plain arithmetic, for host and device.
+#pragma once
+
+#include <cstdint>
+
+#include "model/base/dtype.h"
+
+namespace specstep::cuda {
+
+/// rows: one row behind the other. bytes, nibbles: tiles of 16 rows by 32 and 64 columns.
+enum class Layout : std::uint8_t { rows, bytes, nibbles };
+
+constexpr Layout layout_of(DType type) {
+  switch (type) {
+    case DType::f32:
+    case DType::bf16:
+    case DType::f16:
+      break;
+    case DType::fp8:
+    case DType::int8:
+      return Layout::bytes;
+    case DType::int4:
+    case DType::nvfp4:
+    case DType::mxfp4:
+      return Layout::nibbles;
+  }
+  return Layout::rows;
+}
+
+inline constexpr int tile_rows = 16;
+inline constexpr int tile_bytes = 512;  // one load of 16 bytes by each thread of a warp
+constexpr int tile_cols(Layout layout) { return layout == Layout::nibbles ? 64 : 32; }
+
+constexpr std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
+
+/// Index of the code of (row, col) among those of its tile, in bytes or nibbles. An m16n8k16 fragment gives thread
+/// 4 g + t of a warp rows g and g + 8, and four of each 16 columns. Which four is free, as long as both operands agree:
+/// 4 t to 4 t + 3 here, so that the other operand is read by eight bytes. A thread's 16 bytes are its words of the
+/// tile's steps of 16 columns. Within a word, codes lie so that a shift and a mask put two neighbours into the two
+/// halves of a register.
+constexpr int place_in_tile(Layout layout, int row, int col) {
+  const int lane = row % 8 * 4 + col % 16 / 4;
+  const int lower_row = row / 8, step = col / 16, of_four = col % 4;
+  if (layout == Layout::nibbles) return (lane * 4 + step) * 8 + of_four / 2 + 2 * lower_row + 4 * (of_four % 2);
+  return (lane * 4 + step * 2 + lower_row) * 4 + of_four / 2 + 2 * (of_four % 2);
+}
+
+/// How a scale is stored.
+enum class ScaleKind : std::uint8_t { none, f32, bf16, f16, e4m3, e8m0, unknown };
+
+constexpr ScaleKind scale_kind(const WeightFormat& format) {
+  if (format.group == 0 || layout_of(format.dtype) == Layout::rows) return ScaleKind::none;
+  if (format.dtype == DType::mxfp4) return ScaleKind::e8m0;
+  if (format.dtype == DType::nvfp4) return ScaleKind::e4m3;
+  switch (format.scale) {
+    case DType::f32:
+      return ScaleKind::f32;
+    case DType::bf16:
+      return ScaleKind::bf16;
+    case DType::f16:
+      return ScaleKind::f16;
+    case DType::fp8:
+      return ScaleKind::e4m3;
+    case DType::int8:
+    case DType::int4:
+    case DType::nvfp4:
+    case DType::mxfp4:
+      break;
+  }
+  return ScaleKind::unknown;
+}
+
+constexpr int scale_bytes(ScaleKind kind) {
+  switch (kind) {
+    case ScaleKind::f32:
+      return 4;
+    case ScaleKind::bf16:
+    case ScaleKind::f16:
+      return 2;
+    case ScaleKind::e4m3:
+    case ScaleKind::e8m0:
+      return 1;
+    case ScaleKind::none:
+    case ScaleKind::unknown:
+      break;
+  }
+  return 0;
+}
+
+/// Tiles of one matrix and scale groups of a row; a part that begins inside a group may touch one more.
+struct Tiling {
+  std::int64_t row_tiles = 0, col_tiles = 0, groups = 0;
+};
+
+constexpr Tiling tiling_of(const WeightFormat& format, std::int64_t rows, std::int64_t cols) {
+  const Layout layout = layout_of(format.dtype);
+  const int wide = tile_cols(layout);
+  Tiling out{ceil_div(rows, tile_rows), ceil_div(cols, wide), 0};
+  if (scale_kind(format) == ScaleKind::none) return out;
+  const std::int64_t last_phase = cols % format.group == 0 ? 0 : format.group - 1;
+  out.groups = (last_phase + out.col_tiles * wide - 1) / format.group + 1;
+  return out;
+}
+
+/// Index of the scale of a row's group among those of one matrix: the 16 of a row tile together, rows g and g + 8 side
+/// by side.
+constexpr std::int64_t scale_place(std::int64_t groups, std::int64_t row, std::int64_t group) {
+  return (row / tile_rows * groups + group) * tile_rows + row % 8 * 2 + row % tile_rows / 8;
+}
+
+}  // namespace specstep::cuda
