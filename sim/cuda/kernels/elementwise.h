@@ -7,9 +7,10 @@
 namespace specstep::cuda {
 
 /// Rows scaled to root mean square one (epsilon 1e-6), times the gain. With `residual` the input is first added to it,
-/// the sum rounded to Real and written back, and normed; with `in` null the residual itself is normed. rows[r], when
-/// given, is the residual row that output row r comes from (a prompt's last token). Row r of the input starts at
-/// in + r * in_stride, unless `parts` > 1: then each row holds that many parts of `width`, each normed alone.
+/// the sum rounded to Real and written back, and normed; with `in` null the residual itself is normed. from_row[r], when
+/// given, is the row of the input and the residual that output row r comes from (a prompt's last token). Row r of the
+/// input starts at in + r * in_stride; it holds `parts` parts of `width`, each normed alone (more than one: without a
+/// residual). The output may be the input. Throws std::invalid_argument when there is nothing to norm.
 struct NormCall {
   const void* in = nullptr;
   std::int64_t in_stride = 0;
@@ -19,7 +20,7 @@ struct NormCall {
   std::int64_t out_stride = 0;
   std::int64_t rows = 0, width = 0, parts = 1;
   const std::int32_t* from_row = nullptr;  // [rows]
-  void* copy_residual = nullptr;           // the residual after the sum, also written here (a draft's features)
+  void* copy_residual = nullptr;           // [rows]: the residual after the sum, also written here (a draft's features)
   std::int64_t copy_stride = 0;
 };
 void rms_norm(const NormCall& call, Real real, cudaStream_t stream);
@@ -29,12 +30,14 @@ void add_rows(void* residual, const void* in, std::int64_t values, Real real, cu
 /// silu(gate) up: in [rows][2 width] -> out [rows][width].
 void gated(const void* in, void* out, std::int64_t rows, std::int64_t width, Real real, cudaStream_t stream);
 
-/// Rows of the table for tokens in [first, first + table.rows), zeros for others.
+/// Rows of the table for tokens in [first, first + table.rows), zeros for others. The table is f32, bf16 or f16 without
+/// scales; throws std::invalid_argument for other formats.
 void embed(const StoredMatrix& table, std::int64_t first, const std::int32_t* tokens, std::int64_t count, void* out,
            std::int64_t out_stride, Real real, cudaStream_t stream);
 
 /// The top_k best experts of each token (ties to the lower index), softmax over their scores as weights, and the pairs
-/// sorted by this rank's experts: local expert = id - first_expert when within [0, local_experts).
+/// sorted by this rank's experts: local expert = id - first_expert when within [0, local_experts). Pairs of an expert
+/// ascend. A score that is not a number counts below all others. At most 1,024 experts, else std::invalid_argument.
 struct RouteCall {
   const float* scores = nullptr;  // [tokens][experts]
   std::int64_t tokens = 0, experts = 0, top_k = 0;
@@ -45,9 +48,9 @@ struct RouteCall {
   std::int32_t* met = nullptr;  // one number: distinct local experts with any token; may be null
 };
 void route(const RouteCall& call, cudaStream_t stream);
-/// Sorts pairs by expert again after an exchange: expert[pair] is an id, -1 for none.
+/// Sorts pairs by expert again after an exchange: expert[pair] is an id, -1 for none. `met` as in RouteCall.
 void group_pairs(const std::int32_t* expert, std::int64_t pairs, std::int64_t first_expert, std::int64_t local_experts,
-                 const Grouping& grouping, cudaStream_t stream);
+                 const Grouping& grouping, cudaStream_t stream, std::int32_t* met = nullptr);
 
 /// out[token] = shared[token] + sum over choices of weight expert_out[token * top_k + choice]; fp32, one rounding.
 struct CombineCall {
@@ -59,12 +62,15 @@ struct CombineCall {
 };
 void combine(const CombineCall& call, Real real, cudaStream_t stream);
 
-/// Index of the largest of the first `cols` values of each row, ties to the lower index.
+/// Index of the largest of the first `cols` values of each row, ties to the lower index; a value that is not a number
+/// is below all others. With argmax_workspace(rows) bytes of `workspace` (aligned to 8) many blocks share a row; without,
+/// one block takes a row, which for a few long rows is slower.
+std::int64_t argmax_workspace(std::int64_t rows);
 void argmax_rows(const void* logits, std::int64_t rows, std::int64_t stride, std::int64_t cols, std::int32_t* ids,
-                 Real real, cudaStream_t stream);
+                 Real real, cudaStream_t stream, void* workspace = nullptr);
 
 /// The acceptance walk of a verify pass: from node 0 on, the first child whose token is the target's choice at the
-/// node. One thread block a sequence. accepted[s]: nodes kept after the root; last[s]: the token behind them.
+/// node. Parents come before their children. One warp a sequence. accepted[s]: nodes kept after the root; last[s]: the token behind them.
 struct WalkCall {
   const std::int32_t* choice = nullptr;   // [sequences][nodes] target's choice behind each node
   const std::int32_t* tokens = nullptr;   // [sequences][nodes]
@@ -81,7 +87,7 @@ void side_by_side(const void* parts, void* out, std::int64_t ranks, std::int64_t
                   cudaStream_t stream);
 
 /// Moves rows of an expert-parallel exchange. dispatch: pair row -> slot (owner of its expert) * pairs + pair, with its
-/// expert id beside it, -1 in every other slot. gather: pair's row back from slot owner * pairs + pair.
+/// expert id beside it, -1 in every other slot, whose row is left as it was. gather: pair's row back from slot owner * pairs + pair.
 struct ExchangeRows {
   const void* rows = nullptr;         // dispatch: [tokens][hidden]; gather: [owners * pairs][hidden]
   const std::int32_t* ids = nullptr;  // [pairs] expert of each pair
