@@ -36,6 +36,7 @@ void describe(Fields& f, CommSpec& s) {
   f.optional("table", s.table, "backend by message size, smallest first; overrides backend");
   f.optional("embedding_allreduce", s.embedding_allreduce, "sum the vocabulary-parallel embedding over ranks");
   f.optional("logits_gather", s.logits_gather, "gather vocabulary-parallel logits on every rank");
+  f.optional("nccl", s.nccl, "settings of the NCCL library, where the cuda executor runs nccl");
 }
 
 void check(const CommSpec& s, Checker& c) {

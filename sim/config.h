@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "comm/nccl_settings.h"
 #include "model/acceptance.h"
 #include "model/base/config_io.h"
 #include "model/draft.h"
@@ -29,6 +30,7 @@ struct CommSpec {
   std::string engine = "sglang";  // whose dispatch rules `engine-default` follows
   bool embedding_allreduce = true;
   bool logits_gather = true;
+  std::optional<comm::NcclSettings> nccl;  // read by the cuda executor; without it NCCL chooses
   /// The backend for a message of `bytes`.
   const std::string& pick(std::int64_t bytes) const;
 };

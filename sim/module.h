@@ -11,15 +11,22 @@ namespace specstep {
 
 class Executor;
 struct RunConfig;
+namespace comm {
+class Bootstrap;
+}
 
-/// What a module exports under the name "specstep_module".
+/// What a module exports under the name "specstep_module". Functions that a module does not have are nullptr.
 struct ModuleTable {
   int abi = 0;  // module_abi; anything else is refused
   /// Fills names and versions of the libraries the module was built with and those it finds; a failure is a version
   /// text that says so. Never throws.
   void (*versions)(std::vector<std::pair<std::string, std::string>>& out) = nullptr;
-  /// cuda: the executor of a run. Throws Unsupported where there is no device, InputError what does not fit.
+  /// cuda: the executor of a run. Throws Unsupported with the reason where there is no device for it, InputError
+  /// what does not fit.
   std::unique_ptr<Executor> (*make_executor)(const RunConfig& config) = nullptr;
+  /// mpi: this process as a rank of those that mpirun started, see sim/mpi/bootstrap.h. Throws Error when MPI does not
+  /// start. The module must stay open until the process ends.
+  std::unique_ptr<comm::Bootstrap> (*make_bootstrap)(double wait_limit_seconds) = nullptr;
 };
 inline constexpr int module_abi = 2;
 

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "comm/bootstrap.h"
+#include "comm/nccl_settings.h"
 #include "comm/topology.h"
 #include "model/base/dtype.h"
 
@@ -37,19 +38,11 @@ class DeviceComm {
   virtual void abort() noexcept = 0;
 };
 
-/// NCCL's own settings; an empty string leaves the choice to NCCL.
-struct NcclSettings {
-  std::string algorithm;  // NCCL_ALGO
-  std::string protocol;   // NCCL_PROTO
-  std::string p2p_level;  // NCCL_P2P_LEVEL
-  std::int64_t min_channels = 0, max_channels = 0;
-};
-
 struct CommRequest {
   std::string backend;  // an id of comm/backends
   NcclSettings nccl;
-  const Topology* target = nullptr;  // delay: the fabric whose prices are waited for
-  int target_ranks = 1;              // delay
+  const Topology* target = nullptr;  // delay: the fabric whose prices are waited for; copied by open_comm
+  int target_ranks = 1;              // delay: of which this group's ranks are the first
   double wait_limit_seconds = 30;
 };
 

@@ -1,4 +1,4 @@
-// The MPI module: the one source that sees MPI.
+// The MPI module.
 #include "sim/module.h"
 
 #include <mpi.h>
@@ -7,6 +7,9 @@
 #include <string>
 #include <utility>
 #include <vector>
+
+#include "sim/executor.h"
+#include "sim/mpi/bootstrap.h"
 
 namespace {
 
@@ -21,4 +24,4 @@ void versions(std::vector<std::pair<std::string, std::string>>& out) {
 }  // namespace
 
 extern "C" __attribute__((visibility("default")))
-const specstep::ModuleTable specstep_module{specstep::module_abi, versions};
+const specstep::ModuleTable specstep_module{specstep::module_abi, versions, nullptr, specstep::mpi::mpi_bootstrap};

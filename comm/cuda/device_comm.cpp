@@ -1,0 +1,33 @@
+// The table of backends on devices.
+#include "comm/cuda/device_comm.h"
+
+#include <array>
+#include <string_view>
+
+#include "comm/cuda/rows.h"
+#include "model/base/error.h"
+#include "model/base/formatted.h"
+
+namespace specstep::comm {
+
+namespace {
+
+struct Row {
+  std::string_view id;
+  std::unique_ptr<DeviceComm> (*open)(const CommRequest& request, Bootstrap& group);
+};
+
+constexpr std::array rows{Row{"nccl", open_nccl}, Row{"null", open_null}, Row{"delay", open_delay}};
+
+}  // namespace
+
+std::unique_ptr<DeviceComm> open_comm(const CommRequest& request, Bootstrap& group) {
+  std::string ids;
+  for (const Row& row : rows) {
+    if (row.id == request.backend) return row.open(request, group);
+    ids += formatted("{}{}", ids.empty() ? "" : ", ", row.id);
+  }
+  throw Unsupported(formatted("backend {} has no device version yet; on devices there are: {}", request.backend, ids));
+}
+
+}  // namespace specstep::comm

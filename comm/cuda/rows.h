@@ -1,0 +1,15 @@
+// The backends that have a device version; one function and one row of device_comm.cpp each.
+#pragma once
+
+#include <memory>
+
+#include "comm/cuda/device_comm.h"
+
+namespace specstep::comm {
+
+/// Each opens this rank's end; see open_comm.
+std::unique_ptr<DeviceComm> open_nccl(const CommRequest& request, Bootstrap& group);
+std::unique_ptr<DeviceComm> open_null(const CommRequest& request, Bootstrap& group);
+std::unique_ptr<DeviceComm> open_delay(const CommRequest& request, Bootstrap& group);
+
+}  // namespace specstep::comm
