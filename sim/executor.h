@@ -41,6 +41,7 @@ struct Timeline {
   double seconds = 0;
   Breakdown parts{};
   std::vector<StepTime> spans;  // one for each step of the plan, when traced
+  double allreduce_seconds = 0;  // one in-layer allreduce, isolated, where it is not that of its span
 };
 
 /// How drafts fared over all verify passes of all sequences.

@@ -6,6 +6,8 @@
 #include <dlfcn.h>
 #include <fmt/format.h>
 
+#include "sim/cuda/executor.h"
+
 namespace {
 
 std::string dotted(int version) { return fmt::format("{}.{}", version / 1000, version % 1000 / 10); }
@@ -49,4 +51,4 @@ void versions(std::vector<std::pair<std::string, std::string>>& out) {
 }  // namespace
 
 extern "C" __attribute__((visibility("default")))
-const specstep::ModuleTable specstep_module{specstep::module_abi, versions};
+const specstep::ModuleTable specstep_module{specstep::module_abi, versions, specstep::make_cuda_executor, nullptr};

@@ -19,6 +19,7 @@ PhaseResult phase_of(const PreparedPlan& prepared, const Timeline& timeline, std
     ++out.allreduces_in_layer;
     out.allreduce_bytes = reduce->bytes();
     if (i < timeline.spans.size()) out.allreduce_seconds = timeline.spans[i].seconds;
+    if (timeline.allreduce_seconds > 0) out.allreduce_seconds = timeline.allreduce_seconds;
   }
   return out;
 }

@@ -1,0 +1,180 @@
+#include "sim/cuda/comms.h"
+
+#include <algorithm>
+#include <chrono>
+#include <thread>
+
+#include "comm/cuda/check.h"
+#include "comm/dispatch.h"
+#include "model/base/formatted.h"
+
+namespace specstep::cuda {
+
+namespace {
+
+/// Some of all ranks, exchanging through the bootstrap of all: groups are disjoint, cover all ranks, and make their
+/// calls together.
+class Subgroup final : public comm::Bootstrap {
+ public:
+  Subgroup(comm::Bootstrap& all, std::vector<int> members) : all_(all), members_(std::move(members)) {}
+  int rank() const override {
+    return static_cast<int>(std::find(members_.begin(), members_.end(), all_.rank()) - members_.begin());
+  }
+  int ranks() const override { return static_cast<int>(members_.size()); }
+  int local_rank() const override { return all_.local_rank(); }
+  int local_ranks() const override { return all_.local_ranks(); }
+  std::vector<std::string> all_gather(const std::string& mine, const std::string& what) override {
+    const std::vector<std::string> whole = all_.all_gather(mine, what);
+    std::vector<std::string> out;
+    for (const int m : members_) out.push_back(whole.at(static_cast<std::size_t>(m)));
+    return out;
+  }
+  void fail(const std::string& reason) noexcept override { all_.fail(reason); }
+
+ private:
+  comm::Bootstrap& all_;
+  std::vector<int> members_;
+};
+
+std::optional<comm::Call> call_of(const Op& op) {
+  const auto call = [](comm::Collective kind, const auto& o) {
+    return comm::Call{kind, static_cast<int>(o.ranks), o.bytes(), o.dtype, true};
+  };
+  if (const auto* o = std::get_if<AllReduce>(&op)) return call(comm::Collective::all_reduce, *o);
+  if (const auto* o = std::get_if<AllGather>(&op)) return call(comm::Collective::all_gather, *o);
+  if (const auto* o = std::get_if<ReduceScatter>(&op)) return call(comm::Collective::reduce_scatter, *o);
+  if (const auto* o = std::get_if<AllToAll>(&op)) return call(comm::Collective::all_to_all, *o);
+  return std::nullopt;
+}
+
+Members members_of(const Step& step) {
+  switch (step.kind) {
+    case StepKind::attention_allreduce:
+      return Members::attention_group;
+    case StepKind::mlp_gather:
+    case StepKind::head_gather:
+      return Members::across_groups;
+    default:
+      return Members::everyone;
+  }
+}
+
+bool exchanges_nothing(const std::string& backend) { return backend == "delay" || backend == "null"; }
+
+}  // namespace
+
+bool plays_one_rank(const RunConfig& config) {
+  if (config.parallel.tensor == 1) return false;
+  std::vector<std::string> used;
+  for (const CommRule& rule : config.comm.table) used.push_back(rule.backend);
+  if (used.empty()) used.push_back(config.comm.pick(1));
+  const auto idle = std::count_if(used.begin(), used.end(), exchanges_nothing);
+  if (idle != 0 && idle != static_cast<std::ptrdiff_t>(used.size()))
+    throw InputError({{},
+                      "comm.table",
+                      "mixes backends that exchange values with such that play one rank alone",
+                      "delay and null in every row, or in none"});
+  return idle > 0;
+}
+
+Comms::Comms(const RunConfig& config, comm::Bootstrap& group)
+    : config_(config),
+      all_(group),
+      topology_(comm::build_topology(config.machine.fabric)),
+      pricer_(comm::build_topology(config.machine.fabric)) {}
+
+Comms::Key Comms::key_of(const Plan& plan, const Step& step) {
+  const comm::Call call = *call_of(step.op);
+  Members members = members_of(step);
+  if (plan.layout.attention_data == 1) members = Members::everyone;
+  std::string id = config_.comm.pick(call.bytes);
+  const bool chosen = id == "auto" || id == "engine-default";
+  if (chosen && call.kind == comm::Collective::all_reduce) {
+    const comm::Choice choice = comm::choose(id, config_.comm.engine, pricer_, call);
+    const std::string text =
+        formatted("{} of {} B: {} chose {}: {}", name_of(call.kind), call.bytes, id, choice.used, choice.reason);
+    if (std::find(choices_.begin(), choices_.end(), text) == choices_.end()) choices_.push_back(text);
+    return {members, choice.used};
+  }
+  if (chosen || (call.kind != comm::Collective::all_reduce && !exchanges_nothing(id))) id = "nccl";
+  return {members, id};
+}
+
+comm::Bootstrap& Comms::group_of(Members members, const ParallelLayout& layout) {
+  if (members == Members::everyone || plays_one_rank(config_)) return all_;
+  std::unique_ptr<comm::Bootstrap>& group = groups_[members];
+  if (group) return *group;
+  const auto size = static_cast<int>(layout.attention_tensor());
+  std::vector<int> ranks;
+  if (members == Members::attention_group)
+    for (int i = 0; i < size; ++i) ranks.push_back(all_.rank() / size * size + i);
+  else
+    for (int r = all_.rank() % size; r < layout.tensor; r += size) ranks.push_back(r);
+  group = std::make_unique<Subgroup>(all_, std::move(ranks));
+  return *group;
+}
+
+void Comms::prepare(const Plan& plan) {
+  for (const Step& step : plan.steps) {
+    const auto call = call_of(step.op);
+    if (!call) continue;
+    const Key key = key_of(plan, step);
+    if (open_.contains(key)) continue;
+    comm::CommRequest request;
+    request.backend = key.second;
+    request.nccl = config_.comm.nccl.value_or(comm::NcclSettings{});
+    request.target = &topology_;
+    request.target_ranks = call->ranks;
+    request.wait_limit_seconds = config_.measure.cuda.wait_limit_s;
+    open_[key] = comm::open_comm(request, group_of(key.first, plan.layout));
+  }
+}
+
+comm::DeviceComm& Comms::of(const Plan& plan, const Step& step) { return *open_.at(key_of(plan, step)); }
+
+void Comms::wait(cudaStream_t stream, const std::atomic<bool>& failed, std::string_view what) {
+  using Clock = std::chrono::steady_clock;
+  const Clock::time_point start = Clock::now();
+  const double limit = config_.measure.cuda.wait_limit_s;
+  try {
+    for (std::int64_t looks = 1;; ++looks) {
+      const cudaError_t status = cudaStreamQuery(stream);
+      if (status == cudaSuccess) return;
+      if (status != cudaErrorNotReady) comm::check(status, what);
+      if (failed) throw Error(formatted("{}: stopped, another rank failed", what));
+      if (looks % 64 == 0)
+        for (const auto& [key, end] : open_) end->check_health();
+      const std::chrono::duration<double> waited = Clock::now() - start;
+      if (waited.count() > limit)
+        throw Error(formatted("{}: not done within measure.cuda.wait_limit_s ({} s)", what, limit));
+      // Passes take milliseconds, and each look costs the driver's lock: a short nap once it is clearly not at once.
+      if (waited < std::chrono::milliseconds(50))
+        std::this_thread::yield();
+      else
+        std::this_thread::sleep_for(std::chrono::microseconds(100));
+    }
+  } catch (const Error&) {
+    abort();
+    throw;
+  }
+}
+
+void Comms::abort() noexcept {
+  for (const auto& [key, end] : open_) end->abort();
+}
+
+std::vector<std::string> Comms::notes() const {
+  std::vector<std::string> out = choices_;
+  for (const auto& [key, end] : open_)
+    for (const std::string& note : end->notes())
+      if (std::find(out.begin(), out.end(), note) == out.end()) out.push_back(note);
+  return out;
+}
+
+std::int64_t Comms::device_bytes() const {
+  std::int64_t out = 0;
+  for (const auto& [key, end] : open_) out += end->device_bytes();
+  return out;
+}
+
+}  // namespace specstep::cuda

@@ -1,0 +1,57 @@
+// Collectives of one rank: a backend's end for each group of ranks that a plan's collectives run among.
+#pragma once
+
+#include <atomic>
+#include <map>
+#include <memory>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "comm/cuda/device_comm.h"
+#include "comm/pricing.h"
+#include "model/plan.h"
+#include "sim/config.h"
+
+namespace specstep::cuda {
+
+/// Ranks that a collective runs among: all, those that share this rank's sequences, those with the same place in each
+/// attention group.
+enum class Members { everyone, attention_group, across_groups };
+
+/// Whether this run plays one rank of the target machine on one device: its backends (delay, null) exchange nothing.
+/// Throws InputError where only some of a table's backends are of that kind.
+bool plays_one_rank(const RunConfig& config);
+
+class Comms {
+ public:
+  /// `group`: all ranks of the run. It and `config` outlive this.
+  Comms(const RunConfig& config, comm::Bootstrap& group);
+
+  /// Opens what the plan's collectives need; every rank calls it with the same plan. Throws what open_comm throws.
+  void prepare(const Plan& plan);
+  /// The end that carries a step.
+  comm::DeviceComm& of(const Plan& plan, const Step& step);
+  /// Waits until the stream is idle, at most the run's limit. When that takes longer, a backend fails, or `failed` is
+  /// set by another rank, all backends are aborted, so that the stream drains, and Error says why.
+  void wait(cudaStream_t stream, const std::atomic<bool>& failed, std::string_view what);
+  void abort() noexcept;
+  std::vector<std::string> notes() const;
+  std::int64_t device_bytes() const;
+
+ private:
+  using Key = std::pair<Members, std::string>;
+  Key key_of(const Plan& plan, const Step& step);
+  comm::Bootstrap& group_of(Members members, const ParallelLayout& layout);
+
+  const RunConfig& config_;
+  comm::Bootstrap& all_;
+  comm::Topology topology_;
+  comm::Pricer pricer_;
+  std::map<Members, std::unique_ptr<comm::Bootstrap>> groups_;
+  std::map<Key, std::unique_ptr<comm::DeviceComm>> open_;
+  std::vector<std::string> choices_;
+};
+
+}  // namespace specstep::cuda

@@ -1,0 +1,11 @@
+// GPUs as they are now.
+#pragma once
+
+#include "sim/executor.h"
+
+namespace specstep::cuda {
+
+/// Name and memory from the runtime; clocks, temperature, power limit and driver from libnvidia-ml, where it is there.
+DeviceFacts facts_of(int device);
+
+}  // namespace specstep::cuda

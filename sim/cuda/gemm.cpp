@@ -1,0 +1,185 @@
+#include "sim/cuda/gemm.h"
+
+#include <algorithm>
+#include <cstring>
+#include <limits>
+#include <vector>
+
+#include "model/base/error.h"
+#include "model/base/formatted.h"
+
+namespace specstep::cuda {
+
+namespace {
+
+constexpr int most_candidates = 12;
+constexpr std::int64_t most_copies = 16;
+
+using Desc = std::unique_ptr<std::remove_pointer_t<cublasLtMatmulDesc_t>, comm::Destroy<cublasLtMatmulDescDestroy>>;
+using Matrix =
+    std::unique_ptr<std::remove_pointer_t<cublasLtMatrixLayout_t>, comm::Destroy<cublasLtMatrixLayoutDestroy>>;
+using Preference =
+    std::unique_ptr<std::remove_pointer_t<cublasLtMatmulPreference_t>, comm::Destroy<cublasLtMatmulPreferenceDestroy>>;
+
+cudaDataType_t type_of(Real real) { return real == Real::f32 ? CUDA_R_32F : CUDA_R_16BF; }
+
+/// cublasLt counts columns first: a row-major [rows, cols] with a stride is its column-major [cols, rows].
+Matrix matrix(cudaDataType_t type, std::int64_t rows, std::int64_t cols, std::int64_t stride, std::int64_t batches,
+              std::int64_t batch) {
+  cublasLtMatrixLayout_t made = nullptr;
+  check(cublasLtMatrixLayoutCreate(&made, type, static_cast<std::uint64_t>(cols), static_cast<std::uint64_t>(rows),
+                                   stride),
+        "layout of a matrix");
+  Matrix out(made);
+  const auto count = static_cast<std::int32_t>(batches);
+  check(cublasLtMatrixLayoutSetAttribute(made, CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT, &count, sizeof count), "batches");
+  check(cublasLtMatrixLayoutSetAttribute(made, CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET, &batch, sizeof batch),
+        "batch stride");
+  return out;
+}
+
+std::string text_of(const GemmShape& s) {
+  return formatted("gemm m{} n{} k{}{} {}", s.m, s.n, s.k, s.batches > 1 ? formatted(" x{}", s.batches) : "",
+                   s.real == Real::f32 ? "f32" : "bf16");
+}
+
+std::int64_t weight_bytes(const GemmShape& s) { return s.batches * s.n * s.k * bytes_of(s.real); }
+std::int64_t out_bytes(const GemmShape& s) {
+  return (s.m * s.out_stride + s.batches * s.out_batch) * (s.f32_out ? 4 : bytes_of(s.real));
+}
+
+std::int64_t cache_bytes() {
+  int device = 0, bytes = 0;
+  check(cudaGetDevice(&device), "the current device");
+  check(cudaDeviceGetAttribute(&bytes, cudaDevAttrL2CacheSize, device), "size of the cache");
+  return bytes;
+}
+
+}  // namespace
+
+/// Descriptions of the matrices and the algorithm chosen.
+struct Products::Product {
+  Desc desc;
+  Matrix weight, in, out;
+  cublasLtMatmulAlgo_t algorithm{};
+
+  explicit Product(const GemmShape& s)
+      : weight(matrix(type_of(s.real), s.n, s.k, s.k, s.batches, s.n * s.k)),
+        in(matrix(type_of(s.real), s.m, s.k, s.in_stride, s.batches, s.in_batch)),
+        out(matrix(s.f32_out ? CUDA_R_32F : type_of(s.real), s.m, s.n, s.out_stride, s.batches, s.out_batch)) {
+    cublasLtMatmulDesc_t made = nullptr;
+    const cublasComputeType_t compute = s.real == Real::f32 ? CUBLAS_COMPUTE_32F_PEDANTIC : CUBLAS_COMPUTE_32F;
+    check(cublasLtMatmulDescCreate(&made, compute, CUDA_R_32F), "description of a product");
+    desc.reset(made);
+    const cublasOperation_t transposed = CUBLAS_OP_T;
+    check(cublasLtMatmulDescSetAttribute(made, CUBLASLT_MATMUL_DESC_TRANSA, &transposed, sizeof transposed),
+          "description of a product");
+  }
+};
+
+Products::Products(comm::Bootstrap& group) : group_(group), workspace_(workspace_bytes, "workspace of cublasLt") {
+  cublasLtHandle_t made = nullptr;
+  check(cublasLtCreate(&made), "starting cublasLt");
+  handle_.reset(made);
+}
+
+Products::~Products() = default;
+
+std::int64_t Products::tuning_bytes(const GemmShape& shape, std::int64_t l2_bytes) {
+  const std::int64_t one = std::max<std::int64_t>(weight_bytes(shape), 1);
+  return one * std::clamp<std::int64_t>((2 * l2_bytes + one - 1) / one, 2, most_copies);
+}
+
+void Products::prepare(const GemmShape& shape, bool sharing, cudaStream_t stream) {
+  if (products_.contains(shape)) return;
+  auto product = std::make_unique<Product>(shape);
+  if (!sharing || group_.rank() == 0) time(shape, *product, stream);
+  if (sharing && group_.ranks() > 1) {
+    std::string mine(sizeof product->algorithm, '\0');
+    std::memcpy(mine.data(), &product->algorithm, mine.size());
+    const std::string first = group_.all_gather(mine, "algorithm of " + text_of(shape)).front();
+    std::memcpy(&product->algorithm, first.data(), std::min(first.size(), sizeof product->algorithm));
+  }
+  products_[shape] = std::move(product);
+}
+
+/// Takes the fastest of what the heuristic proposes; the heuristic's own first where there is no memory to time in.
+void Products::time(const GemmShape& shape, Product& product, cudaStream_t stream) {
+  cublasLtMatmulPreference_t made = nullptr;
+  check(cublasLtMatmulPreferenceCreate(&made), "preference of a product");
+  const Preference preference(made);
+  const std::size_t most = workspace_bytes;
+  check(cublasLtMatmulPreferenceSetAttribute(made, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, &most, sizeof most),
+        "preference of a product");
+  std::vector<cublasLtMatmulHeuristicResult_t> found(most_candidates);
+  int count = 0;
+  check(
+      cublasLtMatmulAlgoGetHeuristic(handle_.get(), product.desc.get(), product.weight.get(), product.in.get(),
+                                     product.out.get(), product.out.get(), made, most_candidates, found.data(), &count),
+      "algorithms of " + text_of(shape));
+  if (count == 0) throw Error("cublasLt has no algorithm for " + text_of(shape));
+  product.algorithm = found.front().algo;
+  std::size_t free = 0, total = 0;
+  check(cudaMemGetInfo(&free, &total), "free memory");
+  const std::int64_t bytes = tuning_bytes(shape, cache_bytes());
+  const std::int64_t in_bytes = (shape.m * shape.in_stride + shape.batches * shape.in_batch) * bytes_of(shape.real);
+  if (bytes + in_bytes + out_bytes(shape) > static_cast<std::int64_t>(free) / 2) return;
+  tuning_ = std::make_unique<Tuning>(Tuning{DeviceBuffer(bytes, "weights to time products with"),
+                                            DeviceBuffer(in_bytes, "input to time products with"),
+                                            DeviceBuffer(out_bytes(shape), "output to time products with"),
+                                            bytes / std::max<std::int64_t>(weight_bytes(shape), 1)});
+  double best = std::numeric_limits<double>::infinity();
+  for (int i = 0; i < count; ++i) {
+    const double now = seconds(shape, product, found[static_cast<std::size_t>(i)].algo, stream);
+    if (now >= best) continue;
+    best = now;
+    product.algorithm = found[static_cast<std::size_t>(i)].algo;
+  }
+  tuning_.reset();
+}
+
+/// One product in a graph that walks over all copies of the weight; infinity when the algorithm does not run.
+double Products::seconds(const GemmShape& shape, Product& product, const cublasLtMatmulAlgo_t& algorithm,
+                         cudaStream_t stream) {
+  try {
+    const comm::GraphExec graph = comm::capture(stream, [&] {
+      for (std::int64_t i = 0; i < tuning_->copies; ++i)
+        launch(product, algorithm, tuning_->in.data(), tuning_->weights.data() + i * weight_bytes(shape),
+               tuning_->out.data(), stream);
+    });
+    const comm::Event begin = comm::make_event();
+    const comm::Event end = comm::make_event();
+    double best = std::numeric_limits<double>::infinity();
+    check(cudaGraphLaunch(graph.get(), stream), "timing a product");
+    for (int run = 0; run < 2; ++run) {
+      check(cudaEventRecord(begin.get(), stream), "timing a product");
+      check(cudaGraphLaunch(graph.get(), stream), "timing a product");
+      check(cudaEventRecord(end.get(), stream), "timing a product");
+      check(cudaEventSynchronize(end.get()), "timing a product");
+      float ms = 0;
+      check(cudaEventElapsedTime(&ms, begin.get(), end.get()), "timing a product");
+      best = std::min(best, static_cast<double>(ms));
+    }
+    return best * 1e-3 / static_cast<double>(tuning_->copies);
+  } catch (const Error&) {
+    if (cudaStreamSynchronize(stream) != cudaSuccess) throw;  // the device itself failed
+    return std::numeric_limits<double>::infinity();
+  }
+}
+
+void Products::launch(const Product& product, const cublasLtMatmulAlgo_t& algorithm, const void* in, const void* weight,
+                      void* out, cudaStream_t stream) {
+  const float one = 1, zero = 0;
+  check(cublasLtMatmul(handle_.get(), product.desc.get(), &one, weight, product.weight.get(), in, product.in.get(),
+                       &zero, out, product.out.get(), out, product.out.get(), &algorithm, workspace_.data(),
+                       static_cast<std::size_t>(workspace_bytes), stream),
+        "a product");
+}
+
+void Products::run(const GemmShape& shape, const void* in, const void* weight, void* out, cudaStream_t stream) {
+  const auto found = products_.find(shape);
+  if (found == products_.end()) throw std::logic_error(text_of(shape) + " was not prepared");
+  launch(*found->second, found->second->algorithm, in, weight, out, stream);
+}
+
+}  // namespace specstep::cuda

@@ -1,0 +1,63 @@
+// Dense products by cublasLt, the algorithm of each shape chosen once by timing.
+#pragma once
+
+#include <compare>
+#include <map>
+#include <memory>
+
+#include "comm/bootstrap.h"
+#include "sim/cuda/buffers.h"
+#include "sim/cuda/check.h"
+#include "sim/cuda/kernels/stored.h"
+
+namespace specstep::cuda {
+
+/// out[m, n] = in[m, k] weight[n, k]^T, `batches` times. Row r of the input begins at r in_stride values, batch b of it
+/// in_batch values further; the output likewise. Weights lie one behind the other.
+struct GemmShape {
+  std::int64_t m = 0, n = 0, k = 0, batches = 1;
+  std::int64_t in_stride = 0, in_batch = 0;
+  std::int64_t out_stride = 0, out_batch = 0;
+  Real real = Real::bf16;  // of inputs and weights
+  bool f32_out = false;
+  auto operator<=>(const GemmShape&) const = default;
+};
+
+/// Products of one device. Sums in fp32: bf16 on tensor cores, f32 without tf32.
+class Products {
+ public:
+  /// `group` may be one rank. Its first rank chooses for all, so that what ranks compute twice is the same.
+  explicit Products(comm::Bootstrap& group);
+  ~Products();
+  Products(const Products&) = delete;
+  Products& operator=(const Products&) = delete;
+
+  /// Chooses the algorithm of a shape: every rank of `sharing` calls it in the same order. Times what cublasLt proposes
+  /// with weights that are not in the cache, in a graph. Does nothing for a shape it knows.
+  void prepare(const GemmShape& shape, bool sharing, cudaStream_t stream);
+  /// The shape must be prepared. `out` is written whole.
+  void run(const GemmShape& shape, const void* in, const void* weight, void* out, cudaStream_t stream);
+
+  static constexpr std::int64_t workspace_bytes = 32LL << 20;
+  /// Memory that choosing takes for a while: copies of the weight, larger than the cache in all.
+  static std::int64_t tuning_bytes(const GemmShape& shape, std::int64_t l2_bytes);
+
+ private:
+  struct Product;
+  void time(const GemmShape& shape, Product& product, cudaStream_t stream);
+  double seconds(const GemmShape& shape, Product& product, const cublasLtMatmulAlgo_t& algorithm, cudaStream_t stream);
+  void launch(const Product& product, const cublasLtMatmulAlgo_t& algorithm, const void* in, const void* weight,
+              void* out, cudaStream_t stream);
+
+  comm::Bootstrap& group_;
+  std::unique_ptr<std::remove_pointer_t<cublasLtHandle_t>, comm::Destroy<cublasLtDestroy>> handle_;
+  DeviceBuffer workspace_;
+  struct Tuning {
+    DeviceBuffer weights, in, out;
+    std::int64_t copies = 1;
+  };
+  std::unique_ptr<Tuning> tuning_;
+  std::map<GemmShape, std::unique_ptr<Product>> products_;
+};
+
+}  // namespace specstep::cuda

@@ -1,0 +1,58 @@
+// A plan on all ranks of this process: warmed up, captured, replayed and timed.
+#pragma once
+
+#include "sim/cuda/model.h"
+
+namespace specstep::cuda {
+
+/// What a captured graph of a pass holds.
+struct CapturedGraph {
+  comm::GraphExec exec;
+  std::size_t nodes = 0;
+  std::size_t allreduces = 0;       // steps that put at least one node there
+  std::size_t allreduce_nodes = 0;  // nodes they put there
+};
+
+class PreparedPass {
+ public:
+  /// Prepares the ranks, allocates, runs once eagerly, captures. Throws InputError when the plan does not fit.
+  PreparedPass(Model& model, Plan plan, Launch launch);
+  ~PreparedPass();
+  PreparedPass(const PreparedPass&) = delete;
+  PreparedPass& operator=(const PreparedPass&) = delete;
+
+  const Plan& plan() const { return plan_; }
+  Launch launch() const { return launch_; }
+  /// Runs on an input and brings back what it computed.
+  host::PassOutput run(const host::PassInput& input);
+  /// Seconds of a pass over a lone input (host::lone_input) by events on the slowest rank; a captured pass is timed
+  /// behind another one, so that its launch is hidden as it is between the steps of an engine.
+  double seconds();
+  /// Seconds of each step: all steps of the same kind and shape back to back in a graph of their own, whose weights are
+  /// those of all their layers; at least eight in a graph. The slowest rank counts.
+  std::vector<double> step_seconds();
+  std::vector<std::string> notes() const;
+  /// Device bytes of its buffers on one rank.
+  std::int64_t bytes() const;
+
+ private:
+  struct OnRank {
+    std::unique_ptr<RankPass> pass;
+    CapturedGraph graph;
+  };
+  void make(RankDevice& device);
+  void capture(RankPass& pass, CapturedGraph& graph);
+  void put(OnRank& on);
+  OnRank* on(RankDevice& device);
+  void require_room(const Rank& rank) const;
+  double group_seconds(RankDevice& device, OnRank& on, const std::vector<std::size_t>& steps);
+  double timed(RankDevice& device, const std::function<void()>& ahead, const std::function<void()>& work);
+
+  Model& model_;
+  Plan plan_;
+  Launch launch_;
+  host::PassInput lone_;
+  std::vector<OnRank> ranks_;  // of this process
+};
+
+}  // namespace specstep::cuda
