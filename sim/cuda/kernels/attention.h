@@ -34,7 +34,8 @@ void rope_append(const RopeMla& call, const Cache& cache, const PassMeta& meta, 
                  cudaStream_t stream);
 
 /// Attention of a step. All queries of a sequence share one read of its cache where op.queries_share_kv; the cache is
-/// split over blocks (flash-decoding) and the parts are joined in a fixed order, so results do not depend on timing.
+/// split over blocks (flash-decoding) and the parts are joined in a fixed order, so results depend neither on timing
+/// nor on the other sequences. Throws Error for sizes without a kernel: value_dim above 512, or no multiple of 4.
 struct AttentionCall {
   Attention op;                 // heads, score_dim, value_dim, limit
   const void* query = nullptr;  // gqa: qkv [tokens][stride]; mla: query_latent [tokens][heads][kv_rank]
@@ -47,6 +48,9 @@ struct AttentionCall {
   void* workspace = nullptr;
 };
 /// Longest context the launch is made for: op.context + op.queries decides the number of parts; longer ones still work.
+/// The owner of a workspace zeroes its first `counter_bytes` once; the kernels of this room leave them zero, so one
+/// workspace, as large as the largest need, serves all calls of a stream.
+inline constexpr std::int64_t counter_bytes = 65536 * 4;
 std::int64_t attention_workspace(const Attention& op);
 void attend(const AttentionCall& call, const Cache& cache, const PassMeta& meta, Real real, cudaStream_t stream);
 
@@ -59,12 +63,15 @@ struct IndexCall {
   std::int32_t* selected = nullptr;
   void* workspace = nullptr;
 };
-std::int64_t index_workspace(const SparseIndex& op);
+/// `slots`: of a sequence, pages_each * page_tokens; scores of a replay's longer contexts fit too.
+std::int64_t index_workspace(const SparseIndex& op, std::int64_t slots);
 void sparse_index(const IndexCall& call, const Cache& cache, const PassMeta& meta, Real real, cudaStream_t stream);
 
 /// The gated delta rule, token by token in tree order. Host: Rank::recur. States are float
 /// [value_heads][key_dim][value_dim]; `after` [tokens] keeps the state behind each uncommitted token. parent[token]:
-/// the token of the pass it follows, -1: the committed state.
+/// the token of the pass it follows, -1: the committed state; null: a chain. Without `after` a chain is committed at
+/// once: `state` becomes the state behind its last token (a prompt). Throws Error where a head's state has more than
+/// 32768 values.
 struct LinearCall {
   LinearAttention op;
   const void* qkvz = nullptr;  // [tokens][q keys | k keys | values | z]
@@ -73,7 +80,7 @@ struct LinearCall {
   std::int64_t gates_stride = 0;
   void* out = nullptr;     // [tokens][value_heads * value_dim]
   float* state = nullptr;  // [sequences] committed
-  float* after = nullptr;  // [tokens]
+  float* after = nullptr;  // [tokens], may be null
   const std::int32_t* parent = nullptr;
 };
 void linear_attention(const LinearCall& call, const PassMeta& meta, Real real, cudaStream_t stream);
