@@ -9,6 +9,10 @@ namespace specstep::cuda {
 struct Grouping {
   std::int32_t* pair_of = nullptr;  // [pairs]: pairs sorted by local expert; those of other ranks are left out
   std::int32_t* begin = nullptr;    // [experts + 1]: first place of each expert in pair_of; [experts] is their number
+  /// [1 + experts][2]: row 0 is {local experts that have any pair, begin[experts]}; row 1 + i is {the i-th of these
+  /// experts, ascending; its first place in pair_of}. Rows behind them may hold anything. Aligned to 8 bytes. Products
+  /// read only this and pair_of: experts without a pair cost nothing, and where to begin takes one load.
+  std::int32_t* spans = nullptr;
 };
 
 /// out[pair, n] = in[pair / share, k] weight[expert of pair][n, k]^T for each pair of this rank. Rows of other ranks
