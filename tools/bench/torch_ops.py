@@ -1,4 +1,4 @@
-"""The steps of a plan as functions on tensors, for torch_pass.py. A function reads and writes buffers of `env` by name."""
+"""The steps of a plan as functions on tensors, for torch_pass.py: they read and write buffers of `env` by name."""
 
 import math
 
@@ -18,7 +18,8 @@ class Ops:
     def __init__(self, steps, dims, rank, world, notes):
         self.dims, self.rank, self.world, self.notes = dims, rank, world, notes
         self.route_step = next((s for s in steps if s["op"] == "router"), None)
-        self.grouped_name, self.attention_name = "none", "matmul, softmax, matmul" if dims["attention"] == "mla" else "none"
+        self.grouped_name = "none"
+        self.attention_name = "matmul, softmax, matmul"  # mla; a head is too wide for scaled_dot_product_attention
         if self.route_step:
             self.choose_grouped()
         if dims["attention"] == "gqa":
@@ -77,7 +78,7 @@ class Ops:
         return run
 
     def choose_grouped(self):
-        """The fastest grouped product that works here, tried on a small case with an empty group."""
+        """The first grouped product that works here, tried on a small case with an empty group."""
         x, w = self.random(16, 64), self.random(4, 32, 64, scale=0.125)
         offs = torch.tensor([3, 3, 10, 16], device="cuda", dtype=torch.int32)
         groups = [0] * 3 + [2] * 7 + [3] * 6
@@ -151,8 +152,6 @@ class Ops:
         dims = self.dims
 
         def lower_right(q, k, v, mask):
-            from torch.nn.attention.bias import causal_lower_right
-
             return F.scaled_dot_product_attention(q, k, v, attn_mask=causal_lower_right(q.shape[2], k.shape[2]),
                                                   enable_gqa=True)
 
@@ -167,6 +166,11 @@ class Ops:
             return F.scaled_dot_product_attention(q, k.repeat_interleave(times, 1), v.repeat_interleave(times, 1),
                                                   attn_mask=mask)
 
+        try:
+            from torch.nn.attention.bias import causal_lower_right
+        except ImportError as error:
+            self.notes.append(f"sdpa, causal_lower_right: {error}")
+            causal_lower_right = None  # choose_attention finds that it does not work
         ways = [("sdpa, causal_lower_right, enable_gqa", lower_right), ("sdpa, mask, enable_gqa", masked),
                 ("sdpa, mask, heads repeated", repeated)]
         return [("sdpa, enable_gqa", plain)] + ways[2:] if dims["queries"] == 1 else ways
@@ -185,12 +189,12 @@ class Ops:
                 if error > 1e-4:
                     self.notes.append(f"{name} is wrong by {error:.2g} (normalised mean square): not used")
                     continue
-                seconds = time_of(lambda: fast(q, cache["k"], cache["v"], mask))
+                took = time_of(lambda: fast(q, cache["k"], cache["v"], mask))
             except Exception as error:  # a kernel that is not there for this shape or version
                 self.notes.append(f"{name} does not work: {type(error).__name__}: {str(error)[:200]}")
                 continue
-            if best is None or seconds < best[0]:
-                best = (seconds, name, way)
+            if best is None or took < best[0]:
+                best = (took, name, way)
         if best is None:
             raise pass_plan.PlanError("no way of scaled_dot_product_attention works here: " + "; ".join(self.notes))
         _, self.attention_name, self.attend = best

@@ -24,7 +24,8 @@ class Shapes(unittest.TestCase):
         gemm = pass_plan.parse_shape("gemm", "8 x [4, 128] x [512, 128]^T bf16")
         self.assertEqual(gemm, {"batches": 8, "m": 4, "k": 128, "n": 512, "format": "bf16"})
         self.assertEqual(pass_plan.parse_shape("gemm", "[4, 7168] x [2112, 7168]^T int4 g32")["batches"], 1)
-        experts = pass_plan.parse_shape("grouped_gemm", "4 tokens x top-8, 22.4 of 384 experts met, [512, 7168]^T int4 g32")
+        experts = pass_plan.parse_shape("grouped_gemm",
+                                        "4 tokens x top-8, 22.4 of 384 experts met, [512, 7168]^T int4 g32")
         self.assertEqual((experts["top_k"], experts["met"], experts["experts"], experts["n"]), (8, 22.4, 384, 512))
         window = pass_plan.parse_shape(
             "attention", "gqa 2 x 8 queries, 8 heads, 1024 cached at most 128, 128 values a token bf16, read shared")
