@@ -31,7 +31,9 @@ template <class T>
 class OnDevice {
  public:
   explicit OnDevice(std::size_t count) : count_(count) {
-    comm::check(cudaMalloc(&data_, bytes()), "memory of a test");
+    void* data = nullptr;
+    comm::check(cudaMalloc(&data, bytes()), "memory of a test");
+    data_ = static_cast<T*>(data);
     comm::check(cudaMemset(data_, poison_byte, bytes()), "poison of a test");
   }
   explicit OnDevice(const std::vector<T>& values) : OnDevice(values.size()) {
@@ -69,8 +71,9 @@ class Values {
     const std::vector<std::uint8_t> bytes = memory_.back();
     std::vector<float> out(bytes.size() / static_cast<std::size_t>(bytes_of(real_)));
     for (std::size_t i = 0; i < out.size(); ++i)
-      out[i] = std::bit_cast<float>(real_ == Real::f32 ? bits<std::uint32_t>(bytes, i)
-                                                       : static_cast<std::uint32_t>(bits<std::uint16_t>(bytes, i)) << 16);
+      out[i] =
+          std::bit_cast<float>(real_ == Real::f32 ? bits<std::uint32_t>(bytes, i)
+                                                  : static_cast<std::uint32_t>(bits<std::uint16_t>(bytes, i)) << 16);
     return out;
   }
   /// What an element is that no kernel wrote.

@@ -7,10 +7,10 @@
 namespace specstep::cuda {
 
 /// Rows scaled to root mean square one (epsilon 1e-6), times the gain. With `residual` the input is first added to it,
-/// the sum rounded to Real and written back, and normed; with `in` null the residual itself is normed. from_row[r], when
-/// given, is the row of the input and the residual that output row r comes from (a prompt's last token). Row r of the
-/// input starts at in + r * in_stride; it holds `parts` parts of `width`, each normed alone (more than one: without a
-/// residual). The output may be the input. Throws std::invalid_argument when there is nothing to norm.
+/// the sum rounded to Real and written back, and normed; with `in` null the residual itself is normed. from_row[r],
+/// when given, is the row of the input and the residual that output row r comes from (a prompt's last token). Row r of
+/// the input starts at in + r * in_stride; it holds `parts` parts of `width`, each normed alone (more than one: without
+/// a residual). The output may be the input. Throws std::invalid_argument when there is nothing to norm.
 struct NormCall {
   const void* in = nullptr;
   std::int64_t in_stride = 0;
@@ -44,7 +44,7 @@ struct RouteCall {
   std::int64_t first_expert = 0, local_experts = 0;
   std::int32_t* ids = nullptr;  // [tokens][top_k], ascending ids
   float* weights = nullptr;     // [tokens][top_k]
-  Grouping grouping;
+  Grouping grouping{};
   std::int32_t* met = nullptr;  // one number: distinct local experts with any token; may be null
 };
 void route(const RouteCall& call, cudaStream_t stream);
@@ -63,14 +63,15 @@ struct CombineCall {
 void combine(const CombineCall& call, Real real, cudaStream_t stream);
 
 /// Index of the largest of the first `cols` values of each row, ties to the lower index; a value that is not a number
-/// is below all others. With argmax_workspace(rows) bytes of `workspace` (aligned to 8) many blocks share a row; without,
-/// one block takes a row, which for a few long rows is slower.
+/// is below all others. With argmax_workspace(rows) bytes of `workspace` (aligned to 8) many blocks share a row;
+/// without, one block takes a row, which for a few long rows is slower.
 std::int64_t argmax_workspace(std::int64_t rows);
 void argmax_rows(const void* logits, std::int64_t rows, std::int64_t stride, std::int64_t cols, std::int32_t* ids,
                  Real real, cudaStream_t stream, void* workspace = nullptr);
 
 /// The acceptance walk of a verify pass: from node 0 on, the first child whose token is the target's choice at the
-/// node. Parents come before their children. One warp a sequence. accepted[s]: nodes kept after the root; last[s]: the token behind them.
+/// node. Parents come before their children. One warp a sequence. accepted[s]: nodes kept after the root; last[s]: the
+/// token behind them.
 struct WalkCall {
   const std::int32_t* choice = nullptr;   // [sequences][nodes] target's choice behind each node
   const std::int32_t* tokens = nullptr;   // [sequences][nodes]
@@ -87,7 +88,8 @@ void side_by_side(const void* parts, void* out, std::int64_t ranks, std::int64_t
                   cudaStream_t stream);
 
 /// Moves rows of an expert-parallel exchange. dispatch: pair row -> slot (owner of its expert) * pairs + pair, with its
-/// expert id beside it, -1 in every other slot, whose row is left as it was. gather: pair's row back from slot owner * pairs + pair.
+/// expert id beside it, -1 in every other slot, whose row is left as it was. gather: pair's row back from slot owner *
+/// pairs + pair.
 struct ExchangeRows {
   const void* rows = nullptr;         // dispatch: [tokens][hidden]; gather: [owners * pairs][hidden]
   const std::int32_t* ids = nullptr;  // [pairs] expert of each pair

@@ -1,6 +1,8 @@
 // Rows of values against plain loops in double.
 #include "sim/cuda/kernels/elementwise.h"
 
+#include <array>
+
 #include "sim/cuda/kernels/device_test.h"
 
 namespace specstep::cuda {
@@ -54,8 +56,8 @@ void expect_gaps(const std::string& what, const Values& values, std::int64_t str
 struct Rows {
   std::int64_t rows, width;
 };
-constexpr Rows row_shapes[] = {{1, 7168}, {4, 7168}, {1000, 896}, {3, 100}, {5, 33},
-                               {2, 1},    {2, 16384}, {2, 32768}, {1, 40000}, {1000, 7}};
+constexpr Rows row_shapes[] = {{1, 7168}, {4, 7168},  {1000, 896}, {3, 100},   {5, 33},
+                               {2, 1},    {2, 16384}, {2, 32768},  {1, 40000}, {1000, 7}};
 
 class Elementwise : public DeviceTest {};
 
@@ -98,11 +100,12 @@ TEST_F(Elementwise, NormOfPartsInPlaceAndOfChosenRows) {
       rms_norm(call, real, nullptr);
       const std::vector<float> got = d_in.back();
       const std::string what = text("rms_norm of parts", real, {rows, parts, width});
-      expect_close(what, real, dense(got, stride, parts * width),
-                   normed_rows(dense(in, stride, parts * width), gain), 1e-10);
+      expect_close(what, real, dense(got, stride, parts * width), normed_rows(dense(in, stride, parts * width), gain),
+                   1e-10);
       for (std::int64_t r = 0; r < rows; ++r)
         for (std::int64_t c = parts * width; c < stride; ++c)
-          ASSERT_EQ(got[at(r * stride + c)], in[at(r * stride + c)]) << what << ": touched row " << r << " column " << c;
+          ASSERT_EQ(got[at(r * stride + c)], in[at(r * stride + c)])
+              << what << ": touched row " << r << " column " << c;
 
       const std::vector<std::int32_t> from = {4, 0, 4};
       const std::vector<float> kept = numbers(real, rows * width, 6);
@@ -193,7 +196,8 @@ TEST_F(Elementwise, EmbedOfEachFormatAndOfOtherRanks) {
         StoredMatrix stored{.format = {.dtype = type}, .rows = rows, .cols = width};
         stored.values = type == DType::f16 ? static_cast<void*>(d_halves.get()) : floats.get();
         const Values out(real, tokens.size() * at(stride));
-        embed(stored, first, d_tokens.get(), static_cast<std::int64_t>(tokens.size()), out.get(), stride, real, nullptr);
+        embed(stored, first, d_tokens.get(), static_cast<std::int64_t>(tokens.size()), out.get(), stride, real,
+              nullptr);
         std::vector<float> expected;
         for (const std::int32_t token : tokens)
           for (std::int64_t c = 0; c < width; ++c) {
@@ -230,8 +234,8 @@ TEST_F(Elementwise, Combine) {
           }
         const Values d_rows(real, rows), d_shared(real, other), out(real, expected.size());
         const OnDevice<float> d_weights(weights);
-        combine({d_rows.get(), d_weights.get(), shared ? d_shared.get() : nullptr, out.get(), tokens, top_k, hidden}, real,
-                nullptr);
+        combine({d_rows.get(), d_weights.get(), shared ? d_shared.get() : nullptr, out.get(), tokens, top_k, hidden},
+                real, nullptr);
         expect_close(text("combine", real, {tokens, top_k, hidden, shared}), real, out.back(), expected);
       }
 }

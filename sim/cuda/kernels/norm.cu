@@ -95,8 +95,8 @@ __global__ void __launch_bounds__(most_threads) norm_any(NormCall call) {
   for (std::int64_t c = threadIdx.x; c < call.width; c += blockDim.x)
     sum += square(load_summed<T, 1>(call, at.in, at.row, c));
   const float scale = scale_of(block_sum(sum, sums), call.width);
-  const T* normed =
-      call.residual ? static_cast<const T*>(call.residual) + at.row * call.width : static_cast<const T*>(call.in) + at.in;
+  const T* normed = call.residual ? static_cast<const T*>(call.residual) + at.row * call.width
+                                  : static_cast<const T*>(call.in) + at.in;
   T* out = static_cast<T*>(call.out) + at.out;
   for (std::int64_t c = threadIdx.x; c < call.width; c += blockDim.x)
     store_scaled(out + c, load<T, 1>(normed + c), scale, load<T, 1>(gain + c));

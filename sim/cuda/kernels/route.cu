@@ -73,7 +73,8 @@ __device__ Chosen<C> choose(const float* scores, int experts, int top_k) {
   return out;
 }
 
-/// Calls f(j, expert, choice) in the lane that holds it, for each chosen expert; `choice` counts them in ascending order.
+/// Calls f(j, expert, choice) in the lane that holds it, for each chosen expert; `choice` counts them in ascending
+/// order.
 template <int C, class F>
 __device__ void each_choice(std::uint32_t taken, F&& f) {
   unsigned before = 0;
@@ -94,30 +95,47 @@ __device__ void write_choices(const RouteCall& call, std::int64_t token, const C
   });
 }
 
-/// Sum of the values of the threads before this one; all threads of a full block take part. `of_warp` is free again
-/// behind the block's next barrier.
-__device__ int sum_before(int value, int* of_warp) {
-  int sum = value;
+/// What stands before a thread's expert: pairs, and experts with any.
+struct Before {
+  int pairs, met;
+};
+
+/// Of all threads of a full block, each with the pairs of one expert.
+__device__ Before sum_before(int count) {
+  __shared__ int pairs_of[block_warps], met_of[block_warps];
+  const unsigned warp = threadIdx.x / 32;
+  int sum = count;
   for (int step = 1; step < 32; step *= 2) {
     const int other = __shfl_up_sync(all_lanes, sum, step);
     if (lane_id() >= static_cast<unsigned>(step)) sum += other;
   }
-  if (lane_id() == 31) of_warp[threadIdx.x / 32] = sum;
+  const unsigned met = __ballot_sync(all_lanes, count > 0);
+  if (lane_id() == 31) {
+    pairs_of[warp] = sum;
+    met_of[warp] = __popc(met);
+  }
   __syncthreads();
-  const int warp_sum = lane_id() < threadIdx.x / 32 ? of_warp[lane_id()] : 0;
-  return sum - value + __reduce_add_sync(all_lanes, warp_sum);
+  const bool earlier = lane_id() < warp;
+  return {sum - count + __reduce_add_sync(all_lanes, earlier ? pairs_of[lane_id()] : 0),
+          __popc(met & lanes_before()) + __reduce_add_sync(all_lanes, earlier ? met_of[lane_id()] : 0)};
 }
 
-/// Thread e knows how many pairs expert e has: first places of all experts, and how many have any. Ends with a barrier.
+/// Thread e knows how many pairs expert e has: first places of all experts, and which have any. Ends with a barrier.
 __device__ void write_begins(int count, int local_experts, int* begin, const Grouping& grouping, std::int32_t* met) {
-  __shared__ int of_warp[block_warps];
   const auto expert = static_cast<int>(threadIdx.x);
-  const int first = sum_before(count, of_warp);
-  begin[expert] = first;
-  if (expert < local_experts) grouping.begin[expert] = first;
-  if (expert == local_experts - 1) grouping.begin[local_experts] = first + count;
-  const int any = __syncthreads_count(count > 0);
-  if (expert == 0 && met) *met = any;
+  const Before before = sum_before(count);
+  const int end = before.pairs + count;
+  const int met_here = before.met + (count > 0 ? 1 : 0);
+  auto* spans = reinterpret_cast<int2*>(grouping.spans);
+  begin[expert] = before.pairs;
+  if (expert < local_experts) grouping.begin[expert] = before.pairs;
+  if (spans && count > 0) spans[met_here] = make_int2(expert, before.pairs);
+  if (expert == local_experts - 1) {
+    grouping.begin[local_experts] = end;
+    if (spans) spans[0] = make_int2(met_here, end);
+    if (met) *met = met_here;
+  }
+  __syncthreads();
 }
 
 /// Routing and sorting of up to 32 tokens: a warp a token. A bit of met_by[expert] is a token, so places among an
@@ -133,7 +151,8 @@ __global__ void __launch_bounds__(block_threads) route_few(RouteCall call) {
   const bool here = token < call.tokens;
   Chosen<C> chosen;
   if (here) {
-    chosen = choose<C>(call.scores + token * call.experts, static_cast<int>(call.experts), static_cast<int>(call.top_k));
+    chosen =
+        choose<C>(call.scores + token * call.experts, static_cast<int>(call.experts), static_cast<int>(call.top_k));
     write_choices(call, token, chosen);
   }
   __syncthreads();
@@ -157,9 +176,9 @@ template <int C>
 __global__ void __launch_bounds__(128) route_many(RouteCall call) {
   const std::int64_t token = (static_cast<std::int64_t>(blockIdx.x) * blockDim.x + threadIdx.x) / 32;
   if (token >= call.tokens) return;
-  write_choices(call, token,
-                choose<C>(call.scores + token * call.experts, static_cast<int>(call.experts),
-                          static_cast<int>(call.top_k)));
+  write_choices(
+      call, token,
+      choose<C>(call.scores + token * call.experts, static_cast<int>(call.experts), static_cast<int>(call.top_k)));
 }
 
 struct Pairs {
@@ -191,8 +210,7 @@ __global__ void __launch_bounds__(block_threads)
   __syncthreads();
   write_begins(next[thread], pairs.local_experts, next, grouping, met);
   for (int round = 0; round < pairs.count; round += block_threads) {
-    for (int i = thread; i < block_warps * experts_rounded / 4; i += block_threads)
-      words[i] = 0;
+    for (int i = thread; i < block_warps * experts_rounded / 4; i += block_threads) words[i] = 0;
     __syncthreads();
     const int pair = round + thread;
     const int expert = pairs.local(pair);
