@@ -28,6 +28,7 @@ __device__ inline std::uint32_t fma_pair(std::uint32_t a, std::uint32_t b, std::
 struct TileCodec {
   static constexpr int loads = 1;
   static constexpr int thread_cols = 4, step_cols = 16;
+  static constexpr bool always_scaled = true;
 };
 
 /// Four-bit integers, kept as value + 8: put into the lowest mantissa places of 128 they read 128 + 8 + value.
@@ -70,6 +71,7 @@ struct Nvfp4Codec : E2m1Codec {
 /// One-byte codes: a word holds the four values of a row, the first two in its even bytes.
 struct ByteCodec : TileCodec {
   static constexpr int cols = 32, steps_of_scale = 2;
+  static constexpr bool always_scaled = false;  // or once, for the whole matrix
   using Scale = float2;
   static __device__ float2 scale(Scale raw) { return raw; }
 };
@@ -107,6 +109,7 @@ struct Int8Codec : ByteCodec {
 struct Bf16Codec {
   static constexpr int cols = 32, loads = 2, steps_of_scale = 0;
   static constexpr int thread_cols = 8, step_cols = 4;
+  static constexpr bool always_scaled = false;
   using Scale = std::uint16_t;  // never loaded
   static __device__ void unpack(const std::uint32_t (&words)[8], int step, std::uint32_t (&a)[4]) {
     a[0] = words[2 * step], a[2] = words[2 * step + 1];

@@ -52,6 +52,9 @@ struct RawTile {
 template <class Codec, int along_k>
 class Feed {
  public:
+  static constexpr int tile_step = along_k * Codec::cols;    // columns from one of a warp's tiles to the next
+  static constexpr int batch_cols = ring_depth * tile_step;  // columns of one round of the ring
+
   __device__ Feed(const ProductJob& job, const MmaShape& shape, const BlockWork& work)
       : job_(job), shape_(shape), work_(work), item_(work.begin()) {
     open();
@@ -59,68 +62,77 @@ class Feed {
 
   __device__ static int warp() { return static_cast<int>(threadIdx.x) / 32; }
   __device__ static int lane() { return static_cast<int>(threadIdx.x) % 32; }
-  /// Tile of a row of tiles that this warp reads as number `s` of a batch.
-  __device__ static int tile_of(int batch, int s) { return warp() % along_k + along_k * (batch * ring_depth + s); }
+  /// First column of this warp's first tile.
+  __device__ static int first_col() { return warp() % along_k * Codec::cols; }
   /// Row of tiles that this warp works on; it may lie behind the last.
   __device__ static int row_tile(int stretch) { return stretch * (mma_warps / along_k) + warp() / along_k; }
 
+  /// Number `s` of the batch, if there is one.
   __device__ void load(RawTile<Codec>& into, int s) {
-    const int tile = tile_of(batch_, s);
-    if (!alive_ || tile >= job_.weight.tiling.col_tiles) return;
+    const int col = col_ + s * tile_step;
+    if (col >= limit_) return;
     if constexpr (Codec::loads == 2) {
-      const bool inside = tile * Codec::cols + lane() % 4 * Codec::thread_cols < job_.weight.cols;
-      keep(inside ? load_once(values_ + tile * 64) : uint4{}, into.words);
-      keep(inside ? load_once(lower_ + tile * 64) : uint4{}, into.words + 4);
+      const bool inside = col + lane() % 4 * Codec::thread_cols < job_.weight.cols;
+      keep(inside ? load_once(values_ + s * tile_step * 2) : uint4{}, into.words);
+      keep(inside ? load_once(lower_ + s * tile_step * 2) : uint4{}, into.words + 4);
     } else {
-      keep(load_once(values_ + static_cast<std::int64_t>(tile) * tile_bytes), into.words);
+      keep(load_once(values_ + s * along_k * tile_bytes), into.words);
     }
     if constexpr (RawTile<Codec>::scales > 0) {
-      if (job_.weight.group == 0) return;
-      for (int i = 0; i < RawTile<Codec>::scales; ++i) {
-        const int col = static_cast<int>(job_.weight.phase) + tile * Codec::cols + i * 16 * Codec::steps_of_scale;
-        load_scales(scales_ + (col >> shape_.group_shift) * 8, into.scale[i]);
-      }
+      if (!Codec::always_scaled && job_.weight.group == 0) return;
+      const int at = static_cast<int>(job_.weight.phase) + col;
+      for (int i = 0; i < RawTile<Codec>::scales; ++i)
+        load_scales(scales_ + ((at + i * 16 * Codec::steps_of_scale) >> shape_.group_shift) * 8, into.scale[i]);
     }
   }
 
   /// On to the next batch, the next rows of the same item, or the next item.
   __device__ void advance() {
-    if (++batch_ < shape_.batches) return;
-    batch_ = 0;
+    col_ += batch_cols;
+    values_ += batch_bytes;
+    if constexpr (Codec::loads == 2) lower_ += batch_bytes;
+    if (col_ < shape_.batches * batch_cols) return;
     first_ += job_.cap;
-    if (first_ < end_) return;
+    if (first_ < end_) {
+      col_ -= shape_.batches * batch_cols;
+      values_ -= shape_.batches * batch_bytes;
+      if constexpr (Codec::loads == 2) lower_ -= shape_.batches * batch_bytes;
+      return;
+    }
     ++item_;
     open();
   }
 
  private:
+  static constexpr int batch_bytes = Codec::loads == 2 ? batch_cols * 2 : ring_depth * along_k * tile_bytes;
+
   __device__ static void keep(uint4 v, std::uint32_t* words) {
     words[0] = v.x, words[1] = v.y, words[2] = v.z, words[3] = v.w;
   }
 
   __device__ void open() {
-    alive_ = item_ < work_.end();
-    if (!alive_) return;
+    col_ = first_col(), limit_ = 0;
+    if (item_ >= work_.end()) return;
     const ProductItem item = work_.at(item_);
     first_ = item.first, end_ = item.end;
     const StoredView& w = job_.weight;
     const int tile = row_tile(item.stretch);
-    alive_ = tile < w.tiling.row_tiles;
-    if (!alive_) return;
+    if (tile >= w.tiling.row_tiles) return;
+    limit_ = static_cast<int>(w.tiling.col_tiles) * Codec::cols;
     const auto* values = static_cast<const std::uint8_t*>(w.values);
-    const std::int64_t row_tile = item.expert * w.tiling.row_tiles + tile;
+    const std::int64_t tiles = item.expert * w.tiling.row_tiles + tile;
     if constexpr (Codec::loads == 2) {
       // Rows behind the last repeat it; their sums are not written.
       const auto row_at = [&](std::int64_t row) {
         const std::int64_t from = (item.expert * w.rows + min(row, w.rows - 1)) * w.cols;
-        return values + (from + lane() % 4 * Codec::thread_cols) * 2;
+        return values + (from + col_ + lane() % 4 * Codec::thread_cols) * 2;
       };
       values_ = row_at(tile * tile_rows + lane() / 4);
       lower_ = row_at(tile * tile_rows + lane() / 4 + 8);
     } else {
-      values_ = values + row_tile * w.tiling.col_tiles * tile_bytes + lane() * 16;
+      values_ = values + (tiles * w.tiling.col_tiles + warp() % along_k) * tile_bytes + lane() * 16;
+      scales_ = static_cast<const typename Codec::Scale*>(w.scales) + tiles * w.tiling.groups * 8 + lane() / 4;
     }
-    scales_ = static_cast<const typename Codec::Scale*>(w.scales) + row_tile * w.tiling.groups * 8 + lane() / 4;
   }
 
   const ProductJob& job_;
@@ -129,8 +141,7 @@ class Feed {
   const std::uint8_t* values_ = nullptr;
   const std::uint8_t* lower_ = nullptr;
   const typename Codec::Scale* scales_ = nullptr;
-  int item_, batch_ = 0, first_ = 0, end_ = 0;
-  bool alive_ = false;
+  int item_, col_ = 0, limit_ = 0, first_ = 0, end_ = 0;
 };
 
 /// Rows of the input in shared memory, a stretch of their columns, with zeros behind the last column.
@@ -142,10 +153,9 @@ class Stage {
   /// Plans for `rows` rows in batches of `batch_cols` columns out of `padded` in all.
   __device__ void plan(int rows, int batch_cols, int padded) {
     const int room = shape_.stage_values / rows - stage_pad;
-    batches_ = room >= padded ? shape_.batches : max(1, room / batch_cols);
-    cols_ = min(batches_ * batch_cols, padded);
+    cols_ = room >= padded ? padded : min(max(1, room / batch_cols) * batch_cols, padded);
   }
-  __device__ int batches() const { return batches_; }
+  __device__ int cols() const { return cols_; }
   __device__ int stride() const { return cols_ + stage_pad; }
   __device__ const __nv_bfloat16* values() const { return values_; }
 
@@ -185,7 +195,7 @@ class Stage {
   const MmaShape& shape_;
   const BlockWork& work_;
   __nv_bfloat16* values_;
-  int batches_ = 1, cols_ = 0, whole_ = -1;
+  int cols_ = 0, whole_ = -1;
 };
 
 using Sums = float[mma_rows / 8][4];  // of a warp's 16 weight rows and up to 16 tokens
@@ -198,7 +208,7 @@ __device__ inline void mma_16816(float (&d)[4], const std::uint32_t (&a)[4], uin
 }
 
 /// sums += tile tokens. Products of a scale group are summed first and scaled once, in fp32. `tokens`: staged values of
-/// this thread's token of each fragment, from the tile's first column on.
+/// this thread's token of each fragment, from the tile's first column on; the second fragment may be without tokens.
 template <class Codec>
 __device__ void multiply_tile(const RawTile<Codec>& tile, const __nv_bfloat16* const (&tokens)[mma_rows / 8], bool both,
                               bool scaled, Sums& sums) {
@@ -273,35 +283,35 @@ __global__ void __launch_bounds__(mma_threads, Codec::loads == 2 ? 2 : 3)
   for (int s = 0; s < ring_depth; ++s) feed.load(ring[s], s);
   feed.advance();
 
-  constexpr int batch_cols = along_k * ring_depth * Codec::cols;
-  const int col_tiles = static_cast<int>(job.weight.tiling.col_tiles), padded = col_tiles * Codec::cols;
-  const int lane = feed.lane();
+  using Stream = Feed<Codec, along_k>;
+  const int padded = static_cast<int>(job.weight.tiling.col_tiles) * Codec::cols, lane = Stream::lane();
+  const bool scaled = Codec::always_scaled || job.weight.group > 0;
   Stage stage(job, shape, work, reinterpret_cast<__nv_bfloat16*>(shared));
   for (int i = work.begin(); i < work.end(); ++i) {
     const ProductItem item = work.at(i);
-    const int row_tile = feed.row_tile(item.stretch);
-    const bool alive = row_tile < job.weight.tiling.row_tiles;
+    const int row_tile = Stream::row_tile(item.stretch);
+    const int limit = row_tile < job.weight.tiling.row_tiles ? padded : 0;
     for (int first = item.first; first < item.end; first += job.cap) {
       const int rows = min(job.cap, item.end - first);
-      stage.plan(rows, batch_cols, padded);
-      // Columns of the fragment without a token repeat the last one's; their sums are not written.
-      const int mine = lane % 4 * Codec::thread_cols;
-      const int offset_0 = min(lane / 4, rows - 1) * stage.stride() + mine;
-      const int offset_1 = min(8 + lane / 4, rows - 1) * stage.stride() + mine;
+      stage.plan(rows, Stream::batch_cols, padded);
       Sums sums = {};
-      for (int from = 0; from < shape.batches; from += stage.batches()) {
-        stage.fetch(first, rows, from * batch_cols, padded);
-        for (int batch = from; batch < min(from + stage.batches(), shape.batches); ++batch) {
+      for (int from = 0; from < padded; from += stage.cols()) {
+        stage.fetch(first, rows, from, padded);
+        // Columns of a fragment without a token repeat the last one's; their sums are not written.
+        const __nv_bfloat16* values = stage.values() + Stream::first_col() + lane % 4 * Codec::thread_cols;
+        const __nv_bfloat16* token_0 = values + min(lane / 4, rows - 1) * stage.stride();
+        const __nv_bfloat16* token_1 = values + min(8 + lane / 4, rows - 1) * stage.stride();
+        const int until = min(from + stage.cols(), padded);
+        for (int col = from; col < until; col += Stream::batch_cols) {
 #pragma unroll
           for (int s = 0; s < ring_depth; ++s) {
-            const int tile = feed.tile_of(batch, s);
-            if (alive && tile < col_tiles) {
-              const __nv_bfloat16* at = stage.values() + tile * Codec::cols - from * batch_cols;
-              multiply_tile<Codec>(ring[s], {at + offset_0, at + offset_1}, rows > 8, job.weight.group > 0, sums);
-            }
+            const int on = s * Stream::tile_step;
+            if (col + Stream::first_col() + on < limit)
+              multiply_tile<Codec>(ring[s], {token_0 + on, token_1 + on}, rows > 8, scaled, sums);
             feed.load(ring[s], s);
           }
           feed.advance();
+          token_0 += Stream::batch_cols, token_1 += Stream::batch_cols;
         }
       }
       write_sums<along_k>(job, work, sums, totals, first, rows, row_tile);
