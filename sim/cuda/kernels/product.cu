@@ -88,8 +88,7 @@ bool suits_tensor_cores(const StoredView& w, Real real) {
   if (real != Real::bf16 || !multiply_of(w)) return false;
   if (w.type == DType::bf16) return w.cols % 8 == 0;
   if (w.scale == ScaleKind::none) return true;
-  const std::int64_t step = w.type == DType::nvfp4 ? 16 : 32;
-  return std::has_single_bit(static_cast<std::uint64_t>(w.group)) && w.group % step == 0 && w.phase % step == 0;
+  return std::has_single_bit(static_cast<std::uint64_t>(w.group)) && w.group % scale_step(w.type) == 0;
 }
 
 /// Rows of the input that a matrix sees on average decide how warps stand: with few of them, warps that share a long

@@ -80,7 +80,7 @@ class Feed {
     }
     if constexpr (RawTile<Codec>::scales > 0) {
       if (!Codec::always_scaled && job_.weight.group == 0) return;
-      const int at = static_cast<int>(job_.weight.phase) + col;
+      const int at = static_cast<int>(job_.weight.phase - job_.weight.lead) + col;
       for (int i = 0; i < RawTile<Codec>::scales; ++i)
         load_scales(scales_ + ((at + i * 16 * Codec::steps_of_scale) >> shape_.group_shift) * 8, into.scale[i]);
     }
@@ -144,7 +144,8 @@ class Feed {
   int item_, col_ = 0, limit_ = 0, first_ = 0, end_ = 0;
 };
 
-/// Rows of the input in shared memory, a stretch of their columns, with zeros behind the last column.
+/// Rows of the input in shared memory, a stretch of their columns, with zeros where the matrix is padded. Columns are
+/// counted from the matrix's lead on.
 class Stage {
  public:
   __device__ Stage(const ProductJob& job, const MmaShape& shape, const BlockWork& work, __nv_bfloat16* values)
@@ -166,17 +167,18 @@ class Stage {
     __syncthreads();
     const int cols = min(cols_, padded - col);
     const auto* in = static_cast<const __nv_bfloat16*>(job_.in);
-    const int last = static_cast<int>(job_.weight.cols);
+    const int lead = static_cast<int>(job_.weight.lead), last = static_cast<int>(job_.weight.cols);
     const int wide = shape_.by_16_bytes ? 8 : 1, pieces = cols / wide;
     for (int i = static_cast<int>(threadIdx.x); i < rows * pieces; i += mma_threads) {
       const int row = i / pieces, at = (i - row * pieces) * wide;
       const __nv_bfloat16* from = in + work_.pair_at(first + row) / job_.share * job_.in_stride;
       __nv_bfloat16* to = values_ + row * stride() + at;
-      const bool inside = col + at < last;
+      const int c = col + at - lead;
+      const bool inside = c >= 0 && c < last;
       if (shape_.by_16_bytes)
-        copy_16(to, inside ? from + col + at : from, inside);
+        copy_16(to, inside ? from + c : from, inside);
       else
-        *to = inside ? from[col + at] : __float2bfloat16_rn(0);
+        *to = inside ? from[c] : __float2bfloat16_rn(0);
     }
     asm volatile("cp.async.wait_all;" ::: "memory");
     __syncthreads();
@@ -332,7 +334,8 @@ void launch_mma(ProductJob job, cudaStream_t stream) {
   shape.stage_values = std::min(most_staged, job.cap * (padded + stage_pad));
   shape.batches = static_cast<int>(ceil_div(w.tiling.col_tiles, along_k * ring_depth));
   while (w.group >> shape.group_shift > 1) ++shape.group_shift;
-  shape.by_16_bytes = job.in_stride % 8 == 0 && w.cols % 8 == 0 && reinterpret_cast<std::uintptr_t>(job.in) % 16 == 0;
+  shape.by_16_bytes = job.in_stride % 8 == 0 && w.cols % 8 == 0 && w.lead % 8 == 0 &&
+                      reinterpret_cast<std::uintptr_t>(job.in) % 16 == 0;
   const int sums = along_k > 1 ? mma_warps * mma_rows * sum_stride * 4 : 0;
   const int list = job.spans ? (job.max_slots + 1) * 8 : 0;
   launch_persistent(multiply<Codec, along_k>, job, {mma_threads, shape.stage_values * 2 + sums + list, stream}, shape);
