@@ -11,28 +11,22 @@ namespace specstep::cuda {
 
 /// What kernels need to know of a StoredMatrix.
 struct StoredView {
-  void* values;
-  void* scales;
-  float whole_scale;
-  DType type;
-  ScaleKind scale;
-  std::int64_t group, phase;
-  std::int64_t count, rows, cols;
+  void* values = nullptr;
+  void* scales = nullptr;
+  float whole_scale = 1;
+  DType type = DType::f32;
+  ScaleKind scale = ScaleKind::none;
+  std::int64_t group = 0, phase = 0, lead = 0;  // lead: tiles begin so many columns before the first
+  std::int64_t count = 0, rows = 0, cols = 0;
   Tiling tiling;
 };
 
 inline StoredView view_of(const StoredMatrix& m) {
-  return {m.values,
-          m.scales,
-          m.whole_scale,
-          m.format.dtype,
-          scale_kind(m.format),
-          m.format.group,
-          m.phase,
-          m.count,
-          m.rows,
-          m.cols,
-          tiling_of(m.format, m.rows, m.cols)};
+  StoredView out{m.values, m.scales, m.whole_scale, m.format.dtype, scale_kind(m.format)};
+  out.group = m.format.group, out.phase = m.phase, out.lead = lead_of(m.format, m.phase);
+  out.count = m.count, out.rows = m.rows, out.cols = m.cols;
+  out.tiling = tiling_of(m.format, m.rows, m.cols);
+  return out;
 }
 
 /// Code of the nearest number of a small floating format (ties to even, clamped to the largest), without its sign:
@@ -129,7 +123,7 @@ __device__ inline float scale_at(const StoredView& m, std::int64_t matrix, std::
   return load_scale(m.scales, matrix * each + place, m.scale) * m.whole_scale;
 }
 
-/// First byte of the tile that holds (row, col) of a matrix.
+/// First byte of the tile that holds (row, col) of a matrix; columns are counted from the lead on.
 __device__ inline std::uint8_t* tile_at(const StoredView& m, std::int64_t matrix, std::int64_t row, std::int64_t col) {
   const std::int64_t tile = (matrix * m.tiling.row_tiles + row / tile_rows) * m.tiling.col_tiles;
   return static_cast<std::uint8_t*>(m.values) + (tile + col / tile_cols(layout_of(m.type))) * tile_bytes;
@@ -142,8 +136,9 @@ __device__ inline float value_at(const StoredView& m, std::int64_t matrix, std::
   if (m.type == DType::bf16) return __bfloat162float(static_cast<const __nv_bfloat16*>(m.values)[plain]);
   if (m.type == DType::f16) return __half2float(static_cast<const __half*>(m.values)[plain]);
   const Layout layout = layout_of(m.type);
-  const int place = place_in_tile(layout, static_cast<int>(row % tile_rows), static_cast<int>(col % tile_cols(layout)));
-  const std::uint8_t* tile = tile_at(m, matrix, row, col);
+  const int place =
+      place_in_tile(layout, static_cast<int>(row % tile_rows), static_cast<int>((m.lead + col) % tile_cols(layout)));
+  const std::uint8_t* tile = tile_at(m, matrix, row, m.lead + col);
   const std::uint32_t code = layout == Layout::bytes ? tile[place] : (tile[place / 2] >> (place % 2 * 4)) & 0xFU;
   return value_of(code, m.type) * scale_at(m, matrix, row, col);
 }

@@ -87,7 +87,17 @@ constexpr int scale_bytes(ScaleKind kind) {
   return 0;
 }
 
-/// Tiles of one matrix and scale groups of a row; a part that begins inside a group may touch one more.
+/// Columns that share a scale in one step of the tensor cores.
+constexpr std::int64_t scale_step(DType type) { return type == DType::nvfp4 ? 16 : 32; }
+
+/// Empty columns before a part that begins `phase` columns inside a scale group, so that groups begin where steps do.
+/// 0 where groups are not made of whole steps.
+constexpr std::int64_t lead_of(const WeightFormat& format, std::int64_t phase) {
+  const std::int64_t step = scale_step(format.dtype);
+  return scale_kind(format) != ScaleKind::none && format.group % step == 0 ? phase % step : 0;
+}
+
+/// Tiles of one matrix and scale groups of a row, for any phase that an even cut into parts of `cols` can give.
 struct Tiling {
   std::int64_t row_tiles = 0, col_tiles = 0, groups = 0;
 };
@@ -98,6 +108,8 @@ constexpr Tiling tiling_of(const WeightFormat& format, std::int64_t rows, std::i
   Tiling out{ceil_div(rows, tile_rows), ceil_div(cols, wide), 0};
   if (scale_kind(format) == ScaleKind::none) return out;
   const std::int64_t last_phase = cols % format.group == 0 ? 0 : format.group - 1;
+  const std::int64_t last_lead = cols % scale_step(format.dtype) == 0 ? 0 : lead_of(format, last_phase);
+  out.col_tiles = ceil_div(last_lead + cols, wide);
   out.groups = (last_phase + out.col_tiles * wide - 1) / format.group + 1;
   return out;
 }

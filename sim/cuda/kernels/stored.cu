@@ -170,7 +170,7 @@ __device__ void put_codes(const StoredView& target, std::uint8_t* tile, int row,
   }
 }
 
-/// Values of formats whose scales are known: each thread four neighbours of a row.
+/// Values of formats whose scales are known: each thread four neighbours of a row, counted from the lead on.
 struct ValueWork {
   StoredView target;
   Fill from;
@@ -189,15 +189,16 @@ __global__ void __launch_bounds__(threads) fill_values(const ValueWork w) {
   Numbers numbers(w.from, matrix, whole_row);
   std::uint32_t codes[4];
   for (int i = 0; i < 4; ++i) {
-    const bool some = whole_row >= 0 && col + i < target.cols;
-    const float v = some ? numbers.at(w.from.first_col + col + i) : 0.0F;
+    const std::int64_t c = col + i - target.lead;
+    const bool some = whole_row >= 0 && c >= 0 && c < target.cols;
+    const float v = some ? numbers.at(w.from.first_col + c) : 0.0F;
     if (layout_of(target.type) != Layout::rows) {
-      const float scale = some ? scale_at(target, matrix, row, col + i) : 0.0F;
+      const float scale = some ? scale_at(target, matrix, row, c) : 0.0F;
       codes[i] = code_of(scale > 0 ? v / scale : 0.0F, w.type);
-    } else if (row < target.rows && col + i < target.cols) {
+    } else if (row < target.rows && c < target.cols) {
       const bool scaled = layout_of(w.type) != Layout::rows;
       const float kept = scaled ? value_of(code_of(v / w.whole, w.type), w.type) * w.whole : rounded_plain(v, w.type);
-      put_plain(target, (matrix * target.rows + row) * target.cols + col + i, kept);
+      put_plain(target, (matrix * target.rows + row) * target.cols + c, kept);
     }
   }
   if (layout_of(target.type) == Layout::rows) return;
@@ -255,8 +256,10 @@ void check_storable(const StoredMatrix& m) {
   require(scale_kind(m.format) != ScaleKind::unknown, "scales may be f32, bf16, f16 or fp8");
   require(layout_of(m.format.dtype) != Layout::nibbles || m.format.group > 0, "four-bit codes need a scale group");
   const Tiling tiling = tiling_of(m.format, m.rows, m.cols);
-  const std::int64_t end = m.phase + tiling.col_tiles * tile_cols(layout_of(m.format.dtype));
-  require(tiling.groups == 0 || (m.phase >= 0 && (end - 1) / m.format.group < tiling.groups),
+  const std::int64_t width = tiling.col_tiles * tile_cols(layout_of(m.format.dtype));
+  const std::int64_t lead = lead_of(m.format, m.phase);
+  require(tiling.groups == 0 || (m.phase >= 0 && m.phase < m.format.group && lead + m.cols <= width &&
+                                 (m.phase - lead + width - 1) / m.format.group < tiling.groups),
           "phase " + std::to_string(m.phase) + " is not one of a part of " + std::to_string(m.cols) +
               " columns in groups of " + std::to_string(m.format.group));
 }

@@ -1,0 +1,121 @@
+// From stored codes to fragments of the tensor cores: what a thread loads of a tile, and how it becomes bf16.
+#pragma once
+
+#include "sim/cuda/kernels/formats.cuh"
+
+namespace specstep::cuda {
+
+/// 16 bytes that are read once: no place in L1 for them.
+__device__ inline uint4 load_once(const void* at) {
+  uint4 v;
+  asm volatile("ld.global.nc.L1::no_allocate.v4.u32 {%0, %1, %2, %3}, [%4];"
+               : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w)
+               : "l"(at));
+  return v;
+}
+
+/// a b + c of two bf16 pairs. Exact wherever the codecs use it.
+__device__ inline std::uint32_t fma_pair(std::uint32_t a, std::uint32_t b, std::uint32_t c) {
+  std::uint32_t d;
+  asm("fma.rn.bf16x2 %0, %1, %2, %3;" : "=r"(d) : "r"(a), "r"(b), "r"(c));
+  return d;
+}
+
+/// A codec says: columns of a tile; 16-byte loads of a thread for it; steps of 16 columns that share a scale (0: no
+/// scales); how far apart, in columns, the four values of neighbouring threads and of neighbouring steps lie; the raw
+/// type of the scales of rows g and g + 8. unpack gives the first operand of m16n8k16: rows g and g + 8 of columns 0, 1
+/// and of columns 2, 3 of the thread's four.
+struct TileCodec {
+  static constexpr int loads = 1;
+  static constexpr int thread_cols = 4, step_cols = 16;
+  static constexpr bool always_scaled = true;
+};
+
+/// Four-bit integers, kept as value + 8: put into the lowest mantissa places of 128 they read 128 + 8 + value.
+struct Int4Codec : TileCodec {
+  static constexpr int cols = 64, steps_of_scale = 2;
+  using Scale = std::uint32_t;  // bf16
+  static __device__ void unpack(const std::uint32_t (&words)[4], int step, std::uint32_t (&a)[4]) {
+    const auto pair = [&](int i) {
+      const std::uint32_t biased = ((words[step] >> (4 * i)) & 0x000F000F) | 0x43004300;
+      return fma_pair(biased, 0x3F803F80, 0xC308C308);  // times 1, minus 136
+    };
+    a[0] = pair(0), a[2] = pair(1), a[1] = pair(2), a[3] = pair(3);
+  }
+  static __device__ float2 scale(Scale raw) { return {__uint_as_float(raw << 16), __uint_as_float(raw & 0xFFFF0000)}; }
+};
+
+/// e2m1: sign to the sign, exponent and mantissa to the lowest exponent and highest mantissa places; times 2^126.
+struct E2m1Codec : TileCodec {
+  static constexpr int cols = 64;
+  using Scale = std::uint16_t;
+  static __device__ void unpack(const std::uint32_t (&words)[4], int step, std::uint32_t (&a)[4]) {
+    const auto pair = [&](int i) {
+      const std::uint32_t top = words[step] << (12 - 4 * i);
+      return fma_pair((top & 0x80008000) | ((top >> 6) & 0x01C001C0), 0x7E807E80, 0x80008000);
+    };
+    a[0] = pair(0), a[2] = pair(1), a[1] = pair(2), a[3] = pair(3);
+  }
+};
+
+struct Mxfp4Codec : E2m1Codec {
+  static constexpr int steps_of_scale = 2;
+  static __device__ float2 scale(Scale raw) { return {e8m0_value(raw & 0xFFU), e8m0_value(raw >> 8U)}; }
+};
+
+struct Nvfp4Codec : E2m1Codec {
+  static constexpr int steps_of_scale = 1;
+  static __device__ float2 scale(Scale raw) { return {e4m3_value(raw & 0xFFU), e4m3_value(raw >> 8U)}; }
+};
+
+/// One-byte codes: a word holds the four values of a row, the first two in its even bytes.
+struct ByteCodec : TileCodec {
+  static constexpr int cols = 32, steps_of_scale = 2;
+  static constexpr bool always_scaled = false;  // or once, for the whole matrix
+  using Scale = float2;
+  static __device__ float2 scale(Scale raw) { return raw; }
+};
+
+/// e4m3, as e2m1; times 2^120.
+struct Fp8Codec : ByteCodec {
+  static __device__ void unpack(const std::uint32_t (&words)[4], int step, std::uint32_t (&a)[4]) {
+    const auto pair = [](std::uint32_t odd_bytes) {
+      return fma_pair((odd_bytes & 0x80008000) | ((odd_bytes >> 4) & 0x07F007F0), 0x7B807B80, 0x80008000);
+    };
+    for (int lower = 0; lower < 2; ++lower) {
+      const std::uint32_t word = words[2 * step + lower];
+      a[lower] = pair(word << 8);
+      a[2 + lower] = pair(word);
+    }
+  }
+};
+
+/// Seven bits in the mantissa of 128, minus 128 or, where the sign bit is set, 256: both share their exponent's place.
+struct Int8Codec : ByteCodec {
+  static __device__ void unpack(const std::uint32_t (&words)[4], int step, std::uint32_t (&a)[4]) {
+    const auto pair = [](std::uint32_t even_bytes) {
+      const std::uint32_t less = (even_bytes & 0x00800080) | 0x43004300;
+      return fma_pair(less, 0xBF80BF80, (even_bytes & 0x007F007F) | 0x43004300);
+    };
+    for (int lower = 0; lower < 2; ++lower) {
+      const std::uint32_t word = words[2 * step + lower];
+      a[lower] = pair(word);
+      a[2 + lower] = pair(word >> 8);
+    }
+  }
+};
+
+/// Plain rows: a thread loads eight neighbours of rows g and g + 8, four for each step.
+struct Bf16Codec {
+  static constexpr int cols = 32, loads = 2, steps_of_scale = 0;
+  static constexpr int thread_cols = 8, step_cols = 4;
+  static constexpr bool always_scaled = false;
+  using Scale = std::uint16_t;  // never loaded
+  static __device__ void unpack(const std::uint32_t (&words)[8], int step, std::uint32_t (&a)[4]) {
+    a[0] = words[2 * step], a[2] = words[2 * step + 1];
+    a[1] = words[4 + 2 * step], a[3] = words[4 + 2 * step + 1];
+  }
+  static __device__ float2 scale(Scale) { return {1, 1}; }
+};
+
+}  // namespace specstep::cuda

@@ -1,0 +1,16 @@
+// Products over four-bit codes.
+#include "sim/cuda/kernels/product_mma.cuh"
+
+namespace specstep::cuda {
+
+void multiply_int4(const ProductJob& job, bool split_k, cudaStream_t stream) {
+  launch_mma<Int4Codec>(job, split_k, stream);
+}
+void multiply_mxfp4(const ProductJob& job, bool split_k, cudaStream_t stream) {
+  launch_mma<Mxfp4Codec>(job, split_k, stream);
+}
+void multiply_nvfp4(const ProductJob& job, bool split_k, cudaStream_t stream) {
+  launch_mma<Nvfp4Codec>(job, split_k, stream);
+}
+
+}  // namespace specstep::cuda

@@ -1,0 +1,100 @@
+// What a launch of a product works on: slots of rows that share a matrix, and which of them a block takes.
+#pragma once
+
+#include <cuda_runtime.h>
+
+#include <algorithm>
+
+#include "comm/cuda/check.h"
+#include "sim/cuda/kernels/formats.cuh"
+
+namespace specstep::cuda {
+
+/// A grouped or dense product as its kernels see it. Slots are experts with pairs; of a dense product (spans null)
+/// stretches of `cap` rows.
+struct ProductJob {
+  const void* in = nullptr;
+  std::int64_t in_stride = 0;
+  std::int64_t share = 1;
+  void* out = nullptr;
+  std::int64_t out_stride = 0;
+  bool f32_out = false;
+  const std::int32_t* pair_of = nullptr;
+  const int2* spans = nullptr;
+  int dense_rows = 0;
+  int max_slots = 0;  // dense: all slots
+  int cap = 1;        // rows that a block works on at once
+  int row_items = 1;  // items of a slot: stretches of the matrix's rows
+  StoredView weight{};
+};
+
+/// Rows [first, end) of pair_of that share the matrix `expert`, and a stretch of its rows.
+struct ProductItem {
+  int expert, first, end, stretch;
+};
+
+/// The items of one block: a stretch of all, so that neighbours share their rows.
+class BlockWork {
+ public:
+  /// Called by all threads. `list` is shared memory for max_slots + 1 entries; a dense product needs none.
+  __device__ BlockWork(const ProductJob& job, int2* list) : job_(job), list_(list) {
+    if (job.spans) {
+      for (int i = static_cast<int>(threadIdx.x); i <= job.max_slots; i += static_cast<int>(blockDim.x))
+        list[i] = job.spans[i];
+      __syncthreads();
+      slots_ = list[0].x;
+    } else {
+      slots_ = job.max_slots;
+    }
+    const std::int64_t items = static_cast<std::int64_t>(slots_) * job.row_items;
+    begin_ = static_cast<int>(items * blockIdx.x / gridDim.x);
+    end_ = static_cast<int>(items * (blockIdx.x + 1) / gridDim.x);
+  }
+  __device__ int begin() const { return begin_; }
+  __device__ int end() const { return end_; }
+
+  /// Items of one expert lie together, since its rows are read once; those of one stretch of a dense matrix, which is
+  /// read once.
+  __device__ ProductItem at(int item) const {
+    if (!job_.spans) {
+      const int slot = item % slots_;
+      return {0, slot * job_.cap, min((slot + 1) * job_.cap, job_.dense_rows), item / slots_};
+    }
+    const int slot = item / job_.row_items;
+    const int2 span = list_[1 + slot];
+    return {span.x, span.y, slot + 1 < slots_ ? list_[2 + slot].y : list_[0].y, item % job_.row_items};
+  }
+
+  __device__ std::int64_t pair_at(int place) const { return job_.pair_of ? job_.pair_of[place] : place; }
+
+ private:
+  const ProductJob& job_;
+  const int2* list_;
+  int slots_ = 0, begin_ = 0, end_ = 0;
+};
+
+struct PersistentLaunch {
+  int threads = 0;
+  int shared_bytes = 0;
+  cudaStream_t stream = nullptr;
+};
+
+/// As many blocks as the device holds at once, at most one an item. How many items there are is known on the device.
+template <class... More>
+void launch_persistent(void (*kernel)(ProductJob, More...), const ProductJob& job, const PersistentLaunch& how,
+                       const More&... more) {
+  using comm::check;
+  int device = 0, processors = 0, blocks = 0;
+  check(cudaGetDevice(&device), "product");
+  check(cudaDeviceGetAttribute(&processors, cudaDevAttrMultiProcessorCount, device), "product");
+  check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, how.shared_bytes), "product");
+  check(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, kernel, how.threads,
+                                                      static_cast<std::size_t>(how.shared_bytes)),
+        "product");
+  const std::int64_t items = static_cast<std::int64_t>(job.max_slots) * job.row_items;
+  const auto grid = static_cast<unsigned>(std::clamp<std::int64_t>(items, 1, std::int64_t{processors} * blocks));
+  kernel<<<grid, how.threads, how.shared_bytes, how.stream>>>(job, more...);
+  check(cudaGetLastError(), "product");
+}
+
+}  // namespace specstep::cuda
