@@ -146,6 +146,7 @@ TEST_F(Device, DelayLastsAtLeastThePriceAndSaysItsFloor) {
   for (const std::string& note : comm->notes()) notes += note + "\n";
   // A lower bound holds however busy the machine is; what is subtracted may be 5 % off on a busy one.
   EXPECT_GE(static_cast<double>(milliseconds) * ms, 0.95 * calls * price) << notes;
+  EXPECT_LE(static_cast<double>(milliseconds) * ms, 5 * calls * price) << "a wrong unit\n" << notes;
   EXPECT_THAT(notes, AllOf(HasSubstr("floor"), HasSubstr("jitter"), HasSubstr("rank 0 of 8"),
                            HasSubstr("all_reduce of 14.0 KiB"), HasSubstr(seconds_text(price)), HasSubstr("captured")));
 }
