@@ -73,17 +73,17 @@ const CommPrice& DelayComm::price_of(const Call& call) {
   if (known != prices_.end()) return known->second;
   const CommPrice price = pricer_.price("delay", call);
   if (price.seconds > longest_seconds)
-    throw Error(formatted("delay: {} of {} on {} is priced {}; waits end at {}", name_of(call.kind),
-                          bytes_text(static_cast<double>(call.bytes)), pricer_.topology().spec().name,
+    throw Error(formatted("delay: {} of {} among {} of {} GPUs is priced {}; waits end at {}", name_of(call.kind),
+                          bytes_text(static_cast<double>(call.bytes)), call.ranks, gpu_count(pricer_.topology()),
                           seconds_text(price.seconds), seconds_text(longest_seconds)));
   return prices_.emplace(key, price).first->second;
 }
 
 std::vector<std::string> DelayComm::notes() const {
-  std::vector<std::string> out{
-      formatted("delay: plays rank {} of {} on fabric {}; nothing is exchanged, each call waits for nccl's price there",
-                rank_, target_ranks_, pricer_.topology().spec().name),
-      "delay: " + clock_.text()};
+  std::vector<std::string> out{formatted("delay: plays rank {} of {} on a fabric of {} GPUs; nothing is exchanged, "
+                                         "each call waits for nccl's price there",
+                                         rank_, target_ranks_, gpu_count(pricer_.topology())),
+                               "delay: " + clock_.text()};
   for (const auto& [key, price] : prices_) {
     const auto& [kind, bytes, dtype, captured] = key;
     out.push_back(formatted("delay: {} of {} {}, {}: {} ({}{}){}", name_of(kind),
@@ -102,8 +102,8 @@ std::unique_ptr<DeviceComm> open_delay(const CommRequest& request, Bootstrap& gr
     throw Unsupported(
         formatted("delay: {} ranks here cannot be the first of {} there", group.ranks(), request.target_ranks));
   if (request.target_ranks > gpu_count(*request.target))
-    throw Unsupported(formatted("delay: {} ranks on fabric {} of {} GPUs", request.target_ranks,
-                                request.target->spec().name, gpu_count(*request.target)));
+    throw Unsupported(
+        formatted("delay: {} ranks on a fabric of {} GPUs", request.target_ranks, gpu_count(*request.target)));
   return std::make_unique<DelayComm>(request, group.rank());
 }
 

@@ -16,7 +16,8 @@
 namespace specstep::comm {
 
 /// One rank's end of the collectives among `ranks` ranks. Calls are put on a stream and return at once; they may be
-/// captured in a graph. All ranks make the same calls in the same order. Values are f32, f16 or bf16.
+/// captured in a graph (thread-local mode). All ranks make the same calls in the same order. Values are f32, f16 or
+/// bf16. A rank's own part may already lie in place. Graphs that hold calls end before the communicator does.
 class DeviceComm {
  public:
   virtual ~DeviceComm() = default;
@@ -30,7 +31,7 @@ class DeviceComm {
   virtual void all_to_all(const void* from, void* to, std::int64_t count, DType dtype, cudaStream_t stream) = 0;
   /// What goes into the result: versions, algorithm, protocol, settings.
   virtual std::vector<std::string> notes() const = 0;
-  /// Device bytes that it holds on this rank, as far as it knows.
+  /// Device bytes that opening took on this rank. NCCL takes some more with the first use of each algorithm.
   virtual std::int64_t device_bytes() const = 0;
   /// Throws Error when the backend met a failure since the last look. Never blocks.
   virtual void check_health() = 0;
