@@ -97,6 +97,7 @@ std::vector<ErrorStats> group_errors(const std::vector<AccuracyRow>& rows, bool 
     groups[row.group].push_back(&row);
   }
   std::vector<ErrorStats> stats;
+  stats.reserve(order.size());
   for (const std::string& name : order) stats.push_back(errors_of(name, groups[name]));
   return stats;
 }

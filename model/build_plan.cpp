@@ -168,7 +168,7 @@ KvFootprint kv_footprint(const StackSpec& stack, const ParallelLayout& layout) {
         out.bytes_per_token += row + static_cast<double>(kind.sparse->index_dim) * bytes_of(kind.sparse->index_dtype);
         break;
       case Span::linear:
-        out.bytes_per_sequence += static_cast<double>(kind.linear->state_bytes / ranks);
+        out.bytes_per_sequence += static_cast<double>(kind.linear->state_bytes) / static_cast<double>(ranks);
         break;
     }
   }

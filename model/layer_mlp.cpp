@@ -1,4 +1,6 @@
 // The feed-forward half of a layer: dense, or routed and shared experts, with what moves tokens between groups.
+#include <cmath>
+
 #include "model/layer_builder.h"
 
 namespace specstep {
@@ -75,7 +77,7 @@ void LayerBuilder::experts(const LayerModel& m, std::int64_t rows, BufferKind in
          target, weight(kind, w, local));
   };
   grouped(StepKind::expert_gate_up, {2 * width, m.hidden, format, Shard::expert}, in, BufferKind::expert_gate_up);
-  const auto pair_rows = static_cast<std::int64_t>(pairs + 0.5);
+  const auto pair_rows = static_cast<std::int64_t>(std::llround(pairs));
   const std::int32_t activated = buffer(BufferKind::expert_activated, all_rows * m.mlp.top_k, width);
   step(StepKind::expert_activation, Activation{pair_rows, width}, {BufferKind::expert_gate_up}, activated);
   grouped(StepKind::expert_down, {m.hidden, width, format, Shard::expert}, BufferKind::expert_activated,

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <bit>
+#include <cstddef>
 #include <cstdint>
 
 namespace specstep::comm::protocol {
@@ -57,14 +58,14 @@ struct Sum {
   float value[values_per_pack] = {0, 0, 0, 0, 0, 0, 0, 0};
 
   constexpr void add(const Pack& pack) {
-    for (int w = 0; w < words_per_pack; ++w) {
+    for (std::size_t w = 0; w < words_per_pack; ++w) {
       value[2 * w] += widen(pack.word[w] & 0xFFFFU);
       value[2 * w + 1] += widen(pack.word[w] >> 16);
     }
   }
   constexpr Pack rounded() const {
     Pack out;
-    for (int w = 0; w < words_per_pack; ++w)
+    for (std::size_t w = 0; w < words_per_pack; ++w)
       out.word[w] = round_to_bf16(value[2 * w]) | (round_to_bf16(value[2 * w + 1]) << 16);
     return out;
   }

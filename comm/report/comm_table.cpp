@@ -79,7 +79,7 @@ std::vector<Curve> fine_curves(Pricer& pricer, const CommQuery& q, const std::ve
     double at = first;
     for (int i = 0; i <= search_sizes; ++i, at *= factor) {
       Call call = q.call;
-      call.bytes = std::max<std::int64_t>(16, static_cast<std::int64_t>(at / 16 + 0.5) * 16);
+      call.bytes = std::max<std::int64_t>(16, static_cast<std::int64_t>(std::llround(at / 16)) * 16);
       if (curve.points.empty() || curve.points.back().first != call.bytes)
         curve.points.emplace_back(call.bytes, pricer.price(id, call).seconds);
     }

@@ -34,6 +34,7 @@ std::vector<std::vector<int>> by_switch(const Topology& t) {
   std::map<int, std::vector<int>> groups;
   for (int r = 0; r < gpu_count(t); ++r) groups[t.switch_of(r)].push_back(r);
   std::vector<std::vector<int>> found;
+  found.reserve(groups.size());
   for (auto& [node, members] : groups) found.push_back(std::move(members));
   return found;
 }

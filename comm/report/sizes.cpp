@@ -56,8 +56,10 @@ void append_range(const std::string& text, const std::vector<std::string>& parts
   if (factor ? step <= 1 : step < 1) refuse(text, "a step that does not grow");
   const std::int64_t start = size(text, parts[0]);
   if (end < start) refuse(text, "the end is below the start");
-  for (double at = static_cast<double>(start); at <= static_cast<double>(end); at = factor ? at * step : at + step) {
+  double at = static_cast<double>(start);
+  while (at <= static_cast<double>(end)) {
     const auto next = static_cast<std::int64_t>(std::llround(at));
+    at = factor ? at * step : at + step;
     if (sizes.empty() || sizes.back() != next) sizes.push_back(next);
     if (sizes.size() > most_sizes) refuse(text, formatted("more than {} sizes", most_sizes));
   }

@@ -146,10 +146,7 @@ bool all_scalars(const Json& list) {
 void write_yaml(std::string& out, const Json& value, std::size_t indent);
 
 void write_entry(std::string& out, const Json& value, std::size_t indent) {
-  if (value.is_object() && !value.empty()) {
-    out += '\n';
-    write_yaml(out, value, indent + 2);
-  } else if (value.is_array() && !all_scalars(value)) {
+  if (value.is_object() ? !value.empty() : value.is_array() && !all_scalars(value)) {
     out += '\n';
     write_yaml(out, value, indent + 2);
   } else {

@@ -240,6 +240,7 @@ std::vector<LayerKind> hf_pattern(HfFields& f, std::int64_t layers) {
   const LayerKind state = has(linear) ? linear_layer(f) : LayerKind{};
   if (!has(window)) f.known({"sliding_window"});
   std::vector<LayerKind> out;
+  out.reserve(pattern.size());
   for (const char kind : pattern) out.push_back(kind == full ? whole : kind == window ? sliding : state);
   return out;
 }

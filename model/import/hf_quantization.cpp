@@ -115,7 +115,7 @@ class Reader {
     else if (algorithm == "FP8")
       out_.schemes.push_back({{DType::fp8, 0, DType::f32}, {}});
     else if (algorithm == "FP8_PB_WO")
-      out_.schemes.push_back({{DType::fp8, 128 * 128, DType::f32}, {}});
+      out_.schemes.push_back({{DType::fp8, std::int64_t{128} * 128, DType::f32}, {}});
     else if (algorithm == "W4A16_AWQ" || algorithm == "W4A8_AWQ")
       out_.schemes.push_back({integer_format(4, number_at(c, "group_size", 128)), {}});
     else

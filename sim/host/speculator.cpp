@@ -48,6 +48,7 @@ std::vector<DraftTree> Speculator::propose(std::vector<Text>& texts, Generation&
   else
     for (std::size_t s = 0; s < texts.size(); ++s) from_text(growers[s], texts[s]);
   std::vector<DraftTree> out;
+  out.reserve(growers.size());
   for (const Grower& g : growers) out.push_back(g.finish());
   return out;
 }
