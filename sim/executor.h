@@ -40,7 +40,8 @@ struct StepTime {
 struct Timeline {
   double seconds = 0;
   Breakdown parts{};
-  std::vector<StepTime> spans;  // one for each step of the plan, when traced
+  std::vector<StepTime> spans;   // one for each step of the plan, when traced
+  double in_situ_seconds = 0;    // one in-layer allreduce inside the pass, where that was measured
   double allreduce_seconds = 0;  // one in-layer allreduce, isolated, where it is not that of its span
 };
 
