@@ -122,6 +122,7 @@ class CudaExecutor final : public Executor {
 
   std::string_view name() const override { return "cuda"; }
   bool measures() const override { return true; }
+  bool reports() const override { return crew_.first() == 0; }
   std::unique_ptr<PreparedPlan> prepare(Plan plan, Launch launch) override {
     if (plan.draft && !draft_) throw Error("a pass of the draft, but this run has none");
     std::unique_ptr<PreparedPass> pass = (plan.draft ? *draft_ : *target_).open(plan, launch);

@@ -4,7 +4,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <numeric>
+#include <thread>
 
 #include "sim/cuda/test_rig.h"
 #include "sim/engine/benchmark.h"
@@ -90,7 +92,8 @@ TEST(CudaExecutor, WhatCannotRunIsRefused) {
 TEST(CudaExecutor, ARankThatThrowsStopsAll) {
   const int ranks = std::min(devices_here(), 2);
   if (ranks == 0) GTEST_SKIP() << "no CUDA device";
-  Crew crew(device_run(host::dense_stack, host::eagle_draft, ranks, "f32"));
+  const RunConfig config = device_run(host::dense_stack, host::eagle_draft, ranks, "f32");
+  Crew crew(config);
   EXPECT_THAT(refusal_of([&] {
                 crew.run([&](RankDevice& rank) {
                   if (rank.group().rank() == ranks - 1) throw Error("this rank is broken");

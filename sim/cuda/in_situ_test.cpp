@@ -38,7 +38,8 @@ TEST(InSitu, ClocksWorseThanTheTransferAreRefused) {
 
 TEST(InSitu, ClocksOfThisMachineCompare) {
   if (devices_here() < 2) GTEST_SKIP() << "fewer than two CUDA devices";
-  Crew crew(device_run(host::dense_stack, host::eagle_draft, 2, "f32"));
+  const RunConfig config = device_run(host::dense_stack, host::eagle_draft, 2, "f32");
+  Crew crew(config);
   const Clocks first(crew);
   const Clocks second(crew);
   ASSERT_TRUE(first.refused().empty()) << first.refused();
