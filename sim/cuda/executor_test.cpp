@@ -81,11 +81,12 @@ TEST(CudaExecutor, WhatCannotRunIsRefused) {
   const RunConfig cached_as_int8 = tiny({"stack.kv=int8"});
   EXPECT_THAT(refusal_of([&] { run_benchmark(cached_as_int8, *make_cuda_executor(cached_as_int8)); }),
               testing::HasSubstr("int8"));
-  if (devices_here() < 8)
+  if (devices_here() < 8) {
     EXPECT_THAT(refusal_of([] {
                   make_cuda_executor(tiny({"comm.backend=nccl", "machine=8x-h200", "parallel.tensor=8"}));
                 }),
                 testing::HasSubstr("8 ranks need as many GPUs"));
+  }
 }
 
 // A rank that throws ends the run with its error, and later calls say so instead of hanging.
