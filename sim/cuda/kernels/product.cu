@@ -119,7 +119,8 @@ void grouped_product(const GroupedProduct& call, Real real, cudaStream_t stream)
   if (call.pairs == 0 || w.rows == 0 || w.count == 0) return;
   if (!call.grouping.spans || !call.grouping.pair_of) throw Error("product: a grouping without spans or pairs");
   ProductJob job;
-  job.in = call.in, job.in_stride = call.in_stride, job.share = call.share;
+  job.in = call.in, job.in_stride = call.in_stride;
+  job.share = narrow(call.share, "rows that share one");
   job.out = call.out, job.out_stride = call.out_stride, job.f32_out = real == Real::f32;
   job.pair_of = call.grouping.pair_of;
   job.spans = reinterpret_cast<const int2*>(call.grouping.spans);
