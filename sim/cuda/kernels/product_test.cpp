@@ -208,6 +208,12 @@ TEST_F(Products, OfPartsThatBeginInsideAGroup) {
     check_grouped(c, Real::bf16);
 }
 
+TEST_F(Products, OfKimiExperts) {
+  const std::vector<std::int64_t> rows_each = {1, 0, 2, 1, 0, 0, 1, 3, 0, 0, 9, 1, 0, 20};
+  check_grouped({"gate and up", {int4, 14, 512, 7168}, rows_each}, Real::bf16);
+  check_grouped({"down", {int4, 14, 7168, 256, 512, 2048}, rows_each}, Real::bf16);
+}
+
 TEST_F(Products, OfWhatTensorCoresDoNotTake) {
   for (const Case& c :
        std::vector<Case>{{"f16", {f16, 3, 21, 100}, {2, 0, 6}},
