@@ -105,7 +105,7 @@ __device__ void score_query(const IndexParams& p, std::int32_t sequence, std::in
 
 template <typename T>
 __global__ void __launch_bounds__(threads) score_slots(const __grid_constant__ IndexParams p) {
-  extern __shared__ float shared[];
+  extern __shared__ __align__(16) float shared[];
   const auto sequence = static_cast<std::int32_t>(blockIdx.z);
   const auto thread = static_cast<std::int32_t>(threadIdx.x);
   const std::int64_t first = sequence * p.meta.tokens_each + (p.per_query ? blockIdx.y : 0);
