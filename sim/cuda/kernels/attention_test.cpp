@@ -7,7 +7,7 @@
 #include <numeric>
 #include <ostream>
 
-#include "sim/cuda/kernels/attention_scene.h"
+#include "sim/cuda/kernels/test_scene.h"
 #include "sim/host/kernels.h"
 
 namespace specstep::cuda {
