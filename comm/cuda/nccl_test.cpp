@@ -172,7 +172,7 @@ TEST_F(Nccl, ARankThatDoesNotOpenIsNamed) {
   const auto thrown = on_ranks(2, 0.5, true, [](Bootstrap& group) {
     if (group.rank() == 0) open_comm(nccl_request(0.5), group);
   });
-  EXPECT_THAT(thrown[0].text, HasSubstr("rank 1 did not arrive at 'who takes part in nccl'"));
+  EXPECT_THAT(thrown[0].text, HasSubstr("rank 1 did not arrive at 'a device on every rank, for nccl'"));
 }
 
 TEST_F(Nccl, ARankThatDoesNotCallEndsTheOthersWithinTheLimit) {
