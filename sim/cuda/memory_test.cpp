@@ -1,4 +1,5 @@
-// Memory counted before it is allocated: what fits, what is shared, what is refused. Needs no device.
+// Memory counted before it is allocated: what fits, what is shared, what is refused. Work areas of the attention depend
+// on the device, so what counts them needs one; nothing is allocated there.
 #include "sim/cuda/memory.h"
 
 #include <gmock/gmock.h>
@@ -6,7 +7,7 @@
 
 #include "model/base/units.h"
 #include "model/build_plan.h"
-#include "sim/test_configs.h"
+#include "sim/cuda/test_rig.h"
 
 namespace specstep::cuda {
 namespace {
@@ -28,7 +29,14 @@ std::string refusal_of(F&& f) {
   return "accepted";
 }
 
-TEST(CudaMemory, WeightsAreThoseOfThePlanAndTheirPadding) {
+class CudaMemory : public testing::Test {
+ protected:
+  void SetUp() override {
+    if (devices_here() == 0) GTEST_SKIP() << "no CUDA device";
+  }
+};
+
+TEST_F(CudaMemory, WeightsAreThoseOfThePlanAndTheirPadding) {
   const RunConfig config = kimi();
   double planned = 0;
   for (const Plan& plan : plans_of(config))
@@ -38,7 +46,7 @@ TEST(CudaMemory, WeightsAreThoseOfThePlanAndTheirPadding) {
   EXPECT_LT(need, planned * 1.03);
 }
 
-TEST(CudaMemory, LayersShareWhatDoesNotFit) {
+TEST_F(CudaMemory, LayersShareWhatDoesNotFit) {
   const RunConfig config = kimi();
   EXPECT_FALSE(fit(config, 139 * gib, cache).shared());
   const double rest = memory_need(config, WeightSharing()).total() - memory_need(config, WeightSharing()).weights;
@@ -51,7 +59,7 @@ TEST(CudaMemory, LayersShareWhatDoesNotFit) {
   EXPECT_LE(memory_need(config, limited).weights, 20 * gib);
 }
 
-TEST(CudaMemory, ASharedLayerStandsForItsOwnKind) {
+TEST(WeightSharing, ASharedLayerStandsForItsOwnKind) {
   const RunConfig config = kimi();
   const Plan plan = build_plan(config.stack, config.parallel, {PassKind::decode});
   const WeightSharing sharing(0.1);
@@ -71,7 +79,7 @@ TEST(CudaMemory, ASharedLayerStandsForItsOwnKind) {
   EXPECT_GT(shared, plan.weights.size() / 2);
 }
 
-TEST(CudaMemory, WhatCannotFitIsRefusedWithWhatWould) {
+TEST_F(CudaMemory, WhatCannotFitIsRefusedWithWhatWould) {
   const std::string small = refusal_of([] { fit(kimi(), 1 * gib, cache); });
   EXPECT_THAT(small, testing::HasSubstr("stack: "));
   EXPECT_THAT(small, testing::HasSubstr("GiB"));
@@ -97,7 +105,7 @@ TEST(CudaMemory, WhatCannotFitIsRefusedWithWhatWould) {
   EXPECT_THAT(refusal_of([&] { fit(tokens(layers + 1), 40 * gib, cache); }), testing::HasSubstr("stack"));
 }
 
-TEST(CudaMemory, OneRankIsPlayedByBackendsThatExchangeNothing) {
+TEST(Comms, OneRankIsPlayedByBackendsThatExchangeNothing) {
   EXPECT_TRUE(plays_one_rank(kimi()));
   EXPECT_FALSE(plays_one_rank(kimi({"comm.backend=nccl"})));
   EXPECT_THAT(
