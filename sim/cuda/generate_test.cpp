@@ -17,13 +17,13 @@ void expect_text(const Tokens& got, const Tokens& expected, const std::string& w
   }
 }
 
-struct Run {
+struct Variant {
   const std::string& stack;
   const std::string& draft;
   std::string shape;
 };
 
-void compare(const Run& run, std::int64_t ranks) {
+void compare(const Variant& run, std::int64_t ranks) {
   const RunConfig config = device_run(run.stack, run.draft, ranks, "f32",
                                       {run.shape, "workload={batch: 2, prompt_tokens: 5, output_tokens: 40}",
                                        "measure.host={precision: f32, draft_agreement: 0.7}"});
@@ -40,10 +40,10 @@ void compare(const Run& run, std::int64_t ranks) {
   expect_text(cuda.generator.generate(true).tokens, expected, what + ", again");
 }
 
-const std::vector<Run>& runs() {
+const std::vector<Variant>& runs() {
   static const std::string chain = "speculation.draft_length=3";
   static const std::string tree = "speculation.tree={steps: 2, topk: 3, verify_tokens: 8}";
-  static const std::vector<Run> all{
+  static const std::vector<Variant> all{
       {host::dense_stack, host::eagle_draft, chain}, {host::dense_stack, host::nextn_draft, tree},
       {host::mla_stack, host::eagle_draft, chain},   {host::mla_stack, host::nextn_draft, tree},
       {host::hybrid_stack, host::eagle_draft, tree}, {host::hybrid_stack, host::nextn_draft, chain}};
@@ -52,12 +52,12 @@ const std::vector<Run>& runs() {
 
 TEST(CudaGenerator, GivesTheHostsText) {
   if (devices_here() == 0) GTEST_SKIP() << "no CUDA device";
-  for (const Run& run : runs()) compare(run, 1);
+  for (const Variant& run : runs()) compare(run, 1);
 }
 
 TEST(CudaGenerator, OnTwoRanksToo) {
   if (devices_here() < 2) GTEST_SKIP() << "fewer than two CUDA devices";
-  for (const Run& run : runs()) compare(run, 2);
+  for (const Variant& run : runs()) compare(run, 2);
 }
 
 }  // namespace
