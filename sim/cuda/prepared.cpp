@@ -232,6 +232,7 @@ Stamps PreparedPass::stamped(RankDevice& device, OnRank& mine) {
   };
   const auto count = static_cast<std::size_t>(std::count_if(plan_.steps.begin(), plan_.steps.end(), in_layer));
   const DeviceBuffer times(static_cast<std::int64_t>(2 * count * sizeof(std::uint64_t)), "stamps");
+  stamp(times.as<std::uint64_t>(), device.stream());  // loads its kernel, which a capture does not allow
   const comm::GraphExec graph = comm::capture(device.stream(), [&] {
     auto* next = times.as<std::uint64_t>();
     mine.pass->begin();
