@@ -160,8 +160,19 @@ class Measured {
     sum.allreduce_seconds = last.allreduce_seconds;
     out = phase_of(*prepared, sum, config_.workload.batch);
     for (const std::string& note : prepared->notes()) result_.notes.push_back(note);
+    if (kind == (config_.speculative() ? PassKind::verify : PassKind::decode)) allreduce(last);
     out.passes_per_cycle = per_cycle;
     result_.phases.push_back(out);
+  }
+
+  /// Of an executor whose traces time collectives alone; the host's threads say nothing about a fabric.
+  void allreduce(const Timeline& traced) {
+    const auto once = [&](const char* name, double seconds) {
+      if (seconds > 0)
+        result_.metrics[name] = {seconds / us, {seconds / us}, seconds / us, seconds / us, "none: one trace"};
+    };
+    once("allreduce.isolated_us", traced.allreduce_seconds);
+    once("allreduce.in_situ_us", traced.in_situ_seconds);
   }
 
   double weights() const {
