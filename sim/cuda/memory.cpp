@@ -145,7 +145,12 @@ WeightSharing fit(const RunConfig& config, double available, double cache_bytes)
                       formatted("at most the {} that are free: {}", bytes_text(available),
                                 what_would_fit(config, available, too_many_weights))});
   };
-  if (config.measure.cuda.generate) refuse("; real tokens need every layer's own weights", whole.weights > available);
+  if (config.measure.cuda.generate) {
+    RunConfig single = config;
+    single.workload.batch = 1;
+    const bool too_many_weights = memory_need(single, WeightSharing()).total() > available;
+    refuse("; real tokens need every layer's own weights", too_many_weights);
+  }
   if (budget <= 0) refuse("", false);
   WeightSharing sharing(std::max(budget, 0.0) / whole.weights);
   // Layers are whole: what one more would take may not fit.

@@ -109,7 +109,9 @@ TEST(Comms, OneRankIsPlayedByBackendsThatExchangeNothing) {
   EXPECT_TRUE(plays_one_rank(kimi()));
   EXPECT_FALSE(plays_one_rank(kimi({"comm.backend=nccl"})));
   EXPECT_THAT(
-      refusal_of([] { plays_one_rank(kimi({"comm={table: [{up_to_kib: 64, backend: delay}, {backend: nccl}]}"})); }),
+      refusal_of([] {
+        plays_one_rank(load_run("kimi-k2.5-8x-h200", {"comm=[{up_to_kib: 64, backend: delay}, {backend: nccl}]"}));
+      }),
       testing::HasSubstr("comm.table"));
 }
 
