@@ -243,6 +243,4 @@ void check(const StudyConfig& s, Checker& c) {
   }
 }
 
-bool is_study(const yaml::Node& root) { return root.kind == yaml::Node::Kind::map && root.find("runs") != nullptr; }
-
 }  // namespace specstep

@@ -40,7 +40,8 @@ struct StepTime {
 struct Timeline {
   double seconds = 0;
   Breakdown parts{};
-  std::vector<StepTime> spans;  // one for each step of the plan, when traced
+  std::vector<StepTime> spans;   // one for each step of the plan, when traced
+  double in_situ_seconds = 0;    // one in-layer allreduce inside the pass, where that was measured
   double allreduce_seconds = 0;  // one in-layer allreduce, isolated, where it is not that of its span
 };
 
@@ -114,6 +115,8 @@ class Executor {
   virtual std::unique_ptr<PreparedPlan> prepare(Plan plan, Launch launch) = 0;
   /// Whether run() takes a time that differs from call to call, so that it is repeated.
   virtual bool measures() const { return false; }
+  /// Whether this process tells the result; of ranks that are processes only the first does.
+  virtual bool reports() const { return true; }
   /// The GPUs it runs on, as they are now.
   virtual std::vector<DeviceFacts> devices() const { return {}; }
   /// Metrics of its own, after all passes: memory predicted and used.

@@ -162,4 +162,6 @@ std::string config_reference() {
   return out;
 }
 
+bool is_study(const yaml::Node& root) { return root.kind == yaml::Node::Kind::map && root.find("runs") != nullptr; }
+
 }  // namespace specstep

@@ -50,10 +50,12 @@ void run(const RunOptions& options) {
     return deliver(options.common, {to_text(result), [&] { return to_json(result); }, [&] { return to_csv(result); }});
   }
   const auto config = read_config<RunConfig>(root, read, nullptr, std::move(faults));
+  const std::unique_ptr<Executor> executor = make_executor(config);
   const RunResult result = [&] {
-    const ProgressLine line(options.common.quiet);
-    return run_benchmark(config, *make_executor(config), [&](const std::string& text) { line.show(text); });
+    const ProgressLine line(options.common.quiet || !executor->reports());
+    return run_benchmark(config, *executor, [&](const std::string& text) { line.show(text); });
   }();
+  if (!executor->reports()) return;
   deliver(options.common, {to_text(result), [&] { return to_json(result); }, [&] { return to_csv(result); }});
 }
 }  // namespace

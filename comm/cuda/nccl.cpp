@@ -208,23 +208,29 @@ void NcclComm::abort() noexcept {
   comm_ = nullptr;
 }
 
-NcclMember member(const NcclSettings& settings) {
+/// What this rank brings. The settings go into the environment, which no rank may be reading then: CUDA reads it while
+/// it starts, so all ranks have a device first.
+NcclMember member(const NcclSettings& settings, Bootstrap& group) {
   NcclMember out;
   out.settings = settings_text(settings);
-  try {
-    out.device = device_address();
-    out.version = nccl_version_text(nccl_library().version);
-    give_to_nccl(settings);
-  } catch (const Error& e) {
-    out.refusal = e.what();
-  }
+  const auto attempt = [&](auto&& step) {
+    try {
+      if (out.refusal.empty()) step();
+    } catch (const Error& e) {
+      out.refusal = e.what();
+    }
+  };
+  attempt([&] { out.device = device_address(); });
+  attempt([&] { out.version = nccl_version_text(nccl_library().version); });
+  group.barrier("a device on every rank, for nccl");
+  attempt([&] { give_to_nccl(settings); });
   return out;
 }
 
 }  // namespace
 
 std::unique_ptr<DeviceComm> open_nccl(const CommRequest& request, Bootstrap& group) {
-  require_nccl_group(member(request.nccl), group);
+  require_nccl_group(member(request.nccl, group), group);
   if (group.ranks() == 1)
     return std::make_unique<OwnPart>(
         0, formatted("nccl: NCCL {}, one rank: nothing to exchange", nccl_version_text(nccl_library().version)));

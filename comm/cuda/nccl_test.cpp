@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "comm/cuda/nccl_group.h"
 #include "comm/cuda/test_device.h"
 
 namespace specstep::comm {
@@ -106,6 +107,39 @@ void exercise_all(Bootstrap& group) {
   group.barrier("end");
 }
 
+/// What each of two ranks is told, which needs no GPU.
+std::vector<std::string> told(const NcclMember& first, const NcclMember& second) {
+  auto ends = thread_bootstrap(2, 60);
+  std::vector<std::string> out(2);
+  std::vector<std::jthread> threads;
+  for (std::size_t r = 0; r < 2; ++r)
+    threads.emplace_back([&, r] {
+      try {
+        require_nccl_group(r == 0 ? first : second, *ends[r]);
+      } catch (const Unsupported& e) {
+        out[r] = e.what();
+      }
+    });
+  threads.clear();
+  return out;
+}
+
+const NcclMember one_gpu{"", "0000:01:00.0 of a", "2.28.9", "x"};
+
+TEST(NcclGroup, TakesRanksOnGpusOfTheirOwn) {
+  EXPECT_THAT(told(one_gpu, {"", "0000:02:00.0 of a", "2.28.9", "x"}), testing::Each(""));
+  EXPECT_THAT(told(one_gpu, {"", "0000:01:00.0 of b", "2.28.9", "x"}), testing::Each(""));
+}
+
+TEST(NcclGroup, TellsBothRanksWhyNot) {
+  EXPECT_THAT(told(one_gpu, one_gpu), testing::Each(HasSubstr("ranks 0 and 1 share GPU 0000:01:00.0 of a")));
+  EXPECT_THAT(told(one_gpu, {"no library", "0000:02:00.0 of a", "", ""}),
+              testing::Each(HasSubstr("rank 1: no library")));
+  EXPECT_THAT(told(one_gpu, {"", "0000:02:00.0 of a", "2.27.3", "x"}),
+              testing::Each(HasSubstr("2.28.9 on rank 0, 2.27.3 on rank 1")));
+  EXPECT_THAT(told(one_gpu, {"", "0000:02:00.0 of a", "2.28.9", "y"}), testing::Each(HasSubstr("settings differ")));
+}
+
 class Nccl : public testing::Test {
  protected:
   void SetUp() override {
@@ -172,7 +206,7 @@ TEST_F(Nccl, ARankThatDoesNotOpenIsNamed) {
   const auto thrown = on_ranks(2, 0.5, true, [](Bootstrap& group) {
     if (group.rank() == 0) open_comm(nccl_request(0.5), group);
   });
-  EXPECT_THAT(thrown[0].text, HasSubstr("rank 1 did not arrive at 'who takes part in nccl'"));
+  EXPECT_THAT(thrown[0].text, HasSubstr("rank 1 did not arrive at 'a device on every rank, for nccl'"));
 }
 
 TEST_F(Nccl, ARankThatDoesNotCallEndsTheOthersWithinTheLimit) {

@@ -57,6 +57,8 @@ DeviceBuffer on_device(const std::vector<T>& values, std::string_view what) {
   const auto bytes = static_cast<std::int64_t>(values.size() * sizeof(T));
   DeviceBuffer out(bytes, what);
   comm::check(cudaMemcpy(out.data(), values.data(), static_cast<std::size_t>(bytes), cudaMemcpyHostToDevice), what);
+  // From memory that is not page-locked, a copy may return before its last part has arrived.
+  comm::check(cudaStreamSynchronize(nullptr), what);
   return out;
 }
 

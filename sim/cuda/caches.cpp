@@ -21,10 +21,8 @@ std::int64_t row_bytes(const Cache& cache) {
   return static_cast<std::int64_t>(static_cast<double>(cache.values) * bytes_of(cache.dtype));
 }
 
-std::int64_t pages_each(const Room& room) { return (room.tokens + page_tokens - 1) / page_tokens; }
-
 std::int64_t cache_bytes(const Cache& cache, const Room& room) {
-  return room.sequences * pages_each(room) * page_tokens * row_bytes(cache);
+  return room.sequences * room.slots() * row_bytes(cache);
 }
 
 std::int64_t state_values(const LinearAttention& op) { return op.value_heads * op.key_dim * op.value_dim; }
@@ -91,8 +89,10 @@ float* RankCaches::after(std::int32_t layer) const {
 
 void RankCaches::remember(std::int64_t sequence, std::int64_t row, std::int64_t first, std::int64_t count,
                           cudaStream_t stream) {
+  if (!room_.keeps) return;
+  remembered_[static_cast<std::size_t>(sequence)] = true;
   for (const auto& [number, layer] : layers_) {
-    if (layer.state_values == 0 || !room_.keeps) continue;
+    if (layer.state_values == 0) continue;
     float* after = layer.after.as<float>();
     check(cudaMemcpyAsync(after + kept(sequence, first) * layer.state_values, after + row * layer.state_values,
                           static_cast<std::size_t>(count * layer.state_values * float_bytes), cudaMemcpyDeviceToDevice,
@@ -122,16 +122,22 @@ void RankCaches::keep(std::int64_t sequence, std::int64_t base, const std::vecto
       move_row(layer.kv, sequence, from, to, stream);
       move_row(layer.index, sequence, from, to, stream);
     }
-    if (layer.state_values == 0) continue;
-    if (!room_.keeps) throw std::logic_error("states of nodes are not kept in this run");
+    // What no pass remembered is a prompt, committed as it was computed.
+    if (layer.state_values == 0 || !remembered_[static_cast<std::size_t>(sequence)]) continue;
     check(cudaMemcpyAsync(layer.state.as<float>() + sequence * layer.state_values,
                           layer.after.as<float>() + kept(sequence, nodes.back()) * layer.state_values,
                           static_cast<std::size_t>(layer.state_values * float_bytes), cudaMemcpyDeviceToDevice, stream),
           what);
   }
+  remembered_[static_cast<std::size_t>(sequence)] = false;
+}
+
+void RankCaches::clear_all(cudaStream_t stream) {
+  for (std::int64_t s = 0; s < room_.sequences; ++s) clear(s, stream);
 }
 
 void RankCaches::clear(std::int64_t sequence, cudaStream_t stream) {
+  remembered_[static_cast<std::size_t>(sequence)] = false;
   for (const auto& [number, layer] : layers_)
     if (layer.state_values > 0)
       check(cudaMemsetAsync(layer.state.as<float>() + sequence * layer.state_values, 0,

@@ -31,8 +31,8 @@ class Comms {
 
   /// Opens what the plan's collectives need; every rank calls it with the same plan. Throws what open_comm throws.
   void prepare(const Plan& plan);
-  /// The end that carries a step.
-  comm::DeviceComm& of(const Plan& plan, const Step& step);
+  /// The end that carries a step, nullptr for a step that is no collective.
+  comm::DeviceComm* of(const Plan& plan, const Step& step);
   /// Waits until the stream is idle, at most the run's limit. When that takes longer, a backend fails, or `failed` is
   /// set by another rank, all backends are aborted, so that the stream drains, and Error says why.
   void wait(cudaStream_t stream, const std::atomic<bool>& failed, std::string_view what);

@@ -12,6 +12,7 @@ class Crew {
  public:
   /// One thread for each rank, or one process of MPI's as one rank, or, with a backend that exchanges nothing, one rank
   /// alone. Throws Unsupported where there are too few devices, InputError for devices that do not exist.
+  /// `config` outlives the crew.
   explicit Crew(const RunConfig& config);
   ~Crew();
   Crew(const Crew&) = delete;

@@ -34,11 +34,11 @@ class CudaPlan final : public PreparedPlan {
   /// Traced: the seconds are those of untraced runs; a step's are its isolated ones (PreparedPass::step_seconds). What
   /// the pass takes beyond their sum is launch; where it takes less, the steps are scaled to it.
   Timeline run(bool traced) override {
-    if (!traced) return {pass_->seconds(), {}, {}, 0};
+    if (!traced) return {pass_->seconds(), {}, {}, 0, 0};
     constexpr int runs = 5;
     std::vector<double> whole;
     for (int i = 0; i < runs; ++i) whole.push_back(pass_->seconds());
-    Timeline out{median(whole), {}, {}, 0};
+    Timeline out{median(whole), {}, {}, 0, 0};
     const std::vector<double> steps = pass_->step_seconds();
     double sum = 0;
     for (const double s : steps) sum += s;
@@ -52,10 +52,26 @@ class CudaPlan final : public PreparedPlan {
     out.parts[static_cast<std::size_t>(Part::launch)] += out.seconds - sum * scale;
     traced_ = {formatted("{}{}: the isolated steps sum to {:.1f} % of the pass", plan().draft ? "draft's " : "",
                          name_of(plan().shape.kind), 100 * sum / out.seconds)};
+    add_in_situ(out);
     return out;
   }
 
  private:
+  void add_in_situ(Timeline& out) {
+    const std::optional<InSitu> found = pass_->in_situ();
+    if (!found) return;
+    if (!found->refused.empty()) {
+      traced_.push_back("allreduce in situ: not split, " + found->refused);
+      return;
+    }
+    out.in_situ_seconds = found->transfer;
+    traced_.push_back(
+        formatted("{}: an allreduce in situ takes {:.2f} us from the last arrival on; a rank waits {:.2f} us for it "
+                  "(clocks within "
+                  "{:.2f} us, medians)",
+                  name_of(plan().shape.kind), found->transfer * 1e6, found->wait * 1e6, found->clock_error * 1e6));
+  }
+
   std::unique_ptr<PreparedPass> pass_;
   std::vector<std::string> traced_;
 };
@@ -87,9 +103,7 @@ double cache_of(int device) {
 class CudaExecutor final : public Executor {
  public:
   explicit CudaExecutor(const RunConfig& config)
-      : config_((require_computable(config), config)),
-        crew_(config_),
-        holding_(holding_of(config_)) {
+      : config_((require_computable(config), config)), crew_(config_), holding_(holding_of(config_)) {
     crew_.run([&](RankDevice& rank) {
       // All ranks share weights alike, so the GPU with the least memory decides.
       const double least = -Crew::largest(rank, -crew_.free_at_start(), "free memory");
@@ -108,6 +122,7 @@ class CudaExecutor final : public Executor {
 
   std::string_view name() const override { return "cuda"; }
   bool measures() const override { return true; }
+  bool reports() const override { return crew_.first() == 0; }
   std::unique_ptr<PreparedPlan> prepare(Plan plan, Launch launch) override {
     if (plan.draft && !draft_) throw Error("a pass of the draft, but this run has none");
     std::unique_ptr<PreparedPass> pass = (plan.draft ? *draft_ : *target_).open(plan, launch);

@@ -69,10 +69,11 @@ Holding holding_of(const RunConfig& config) {
   out.batch = work.batch;
   out.tree_nodes = config.speculative() && spec.tree ? drafts : 0;
   out.room.sequences = (batch + config.parallel.attention_data - 1) / config.parallel.attention_data;
-  out.room.nodes = std::max(work.prompt_tokens, drafts);
+  out.room.nodes = drafts;
   out.room.keeps = config.measure.cuda.generate;
   // A text may run past its end by a cycle, and what warms a pass up writes behind that.
-  out.room.tokens = work.prompt_tokens + work.output_tokens + 3 * drafts + (out.room.keeps ? out.room.nodes : 0);
+  out.room.tokens = work.prompt_tokens + work.output_tokens + 3 * drafts +
+                    (out.room.keeps ? std::max(work.prompt_tokens, drafts) : 0);
   return out;
 }
 
@@ -91,7 +92,7 @@ MemoryNeed memory_need(const RunConfig& config, const WeightSharing& sharing) {
   if (first_draft != plans.end()) add(*first_draft);
   for (const Plan& plan : plans) {
     const host::ModelView view = plan.draft ? host::view_of(*config.draft) : target;
-    const auto bytes = static_cast<double>(RankPass::bytes(plan, view, holding.real));
+    const auto bytes = static_cast<double>(RankPass::bytes(plan, view, holding));
     need.passes = config.measure.cuda.generate ? need.passes + bytes : std::max(need.passes, bytes);
   }
   need.fixed = static_cast<double>(Products::workspace_bytes) + loaded_kernels;
@@ -144,7 +145,12 @@ WeightSharing fit(const RunConfig& config, double available, double cache_bytes)
                       formatted("at most the {} that are free: {}", bytes_text(available),
                                 what_would_fit(config, available, too_many_weights))});
   };
-  if (config.measure.cuda.generate) refuse("; real tokens need every layer's own weights", whole.weights > available);
+  if (config.measure.cuda.generate) {
+    RunConfig single = config;
+    single.workload.batch = 1;
+    const bool too_many_weights = memory_need(single, WeightSharing()).total() > available;
+    refuse("; real tokens need every layer's own weights", too_many_weights);
+  }
   if (budget <= 0) refuse("", false);
   WeightSharing sharing(std::max(budget, 0.0) / whole.weights);
   // Layers are whole: what one more would take may not fit.

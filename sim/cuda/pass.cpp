@@ -54,7 +54,8 @@ std::int64_t largest(const Plan& plan, F&& value) {
 
 }  // namespace
 
-RankPass::Places::Places(const Plan& plan, const host::ModelView& model, Real real) {
+RankPass::Places::Places(const Plan& plan, const host::ModelView& model, const Holding& holding) {
+  const Real real = holding.real;
   const std::int64_t pairs = most_pairs(plan);
   const bool exchanges = exchange_of(plan) != nullptr;
   std::int64_t widest = 0;
@@ -78,7 +79,8 @@ RankPass::Places::Places(const Plan& plan, const host::ModelView& model, Real re
   received_ids = ints(exchanges ? pairs : 0);
   met = ints(pairs > 0 ? plan.layers : 0);
   attention = layout.add(largest<Attention>(plan, [](const Attention& op) { return attention_workspace(op); }));
-  index = layout.add(largest<SparseIndex>(plan, [](const SparseIndex& op) { return index_workspace(op); }));
+  index = layout.add(
+      largest<SparseIndex>(plan, [&](const SparseIndex& op) { return index_workspace(op, holding.room.slots()); }));
   argmax = layout.add(largest<Sample>(plan, [](const Sample& op) { return argmax_workspace(op.rows); }));
   const std::int64_t walked = plan.shape.kind == PassKind::verify ? plan.shape.tokens() : 0;
   kept = ints(walked);
@@ -86,14 +88,14 @@ RankPass::Places::Places(const Plan& plan, const host::ModelView& model, Real re
   last = ints(walked > 0 ? plan.shape.sequences : 0);
 }
 
-std::int64_t RankPass::bytes(const Plan& plan, const host::ModelView& model, Real real) {
-  return Places(plan, model, real).layout.bytes();
+std::int64_t RankPass::bytes(const Plan& plan, const host::ModelView& model, const Holding& holding) {
+  return Places(plan, model, holding).layout.bytes();
 }
 
 RankPass::RankPass(Rank& rank, const Plan& plan)
     : rank_(rank),
       plan_(plan),
-      places_(plan, rank.model(), rank.real()),
+      places_(plan, rank.model(), rank.holding()),
       memory_(places_.layout.bytes(), "buffers of a pass"),
       inputs_(plan, rank.model(), rank.caches(), rank.first_sequence(plan.shape.sequences), rank.holding().tree_nodes,
               rank.real()),
@@ -101,6 +103,7 @@ RankPass::RankPass(Rank& rank, const Plan& plan)
       exchanges_(exchange_of(plan) != nullptr) {
   follow_widths();
   prepare_products();
+  for (const Step& step : plan_.steps) comms_.push_back(rank.device().comms().of(plan, step));
 }
 
 /// Columns of each step's first input: buffers serve matrices of several widths, one after the other.
@@ -154,8 +157,10 @@ void RankPass::begin() {
 
 void RankPass::issue_all(bool named) {
   begin();
+  if (named && labels_.empty())
+    for (const Step& step : plan_.steps) labels_.push_back(step.label());
   for (std::size_t i = 0; i < plan_.steps.size(); ++i) {
-    if (named) nvtxRangePushA(plan_.steps[i].label().c_str());
+    if (named) nvtxRangePushA(labels_[i].c_str());
     issue(i);
     if (named) nvtxRangePop();
   }

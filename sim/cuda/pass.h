@@ -34,12 +34,12 @@ class RankPass {
   std::vector<std::int32_t> experts_met() const;
 
   /// Device bytes that a plan's buffers and work areas take, input excluded.
-  static std::int64_t bytes(const Plan& plan, const host::ModelView& model, Real real);
+  static std::int64_t bytes(const Plan& plan, const host::ModelView& model, const Holding& holding);
 
  private:
   /// Where everything lies in the one allocation of the pass.
   struct Places {
-    Places(const Plan& plan, const host::ModelView& model, Real real);
+    Places(const Plan& plan, const host::ModelView& model, const Holding& holding);
     Layout layout;
     std::array<std::int64_t, static_cast<std::size_t>(BufferKind::ids) + 1> buffer{};
     std::int64_t features = 0, parts = 0, received = 0;
@@ -91,7 +91,7 @@ class RankPass {
   Real real() const { return rank_.real(); }
   DType value_type() const { return real() == Real::f32 ? DType::f32 : DType::bf16; }
   cudaStream_t stream() const { return rank_.device().stream(); }
-  comm::DeviceComm& comm() const { return rank_.device().comms().of(plan_, *step_); }
+  comm::DeviceComm& comm() const { return *comms_[static_cast<std::size_t>(step_ - plan_.steps.data())]; }
   const host::ModelView& model() const { return rank_.model(); }
   const AttentionSpec& attention() const { return rank_.model().attention; }
   std::int64_t experts_each() const { return model().mlp.experts / plan_.layout.expert; }
@@ -111,7 +111,9 @@ class RankPass {
   Places places_;
   DeviceBuffer memory_;
   PassInputs inputs_;
-  std::vector<std::int64_t> in_cols_;  // by step
+  std::vector<std::int64_t> in_cols_;     // by step
+  std::vector<comm::DeviceComm*> comms_;  // by step; null where it is no collective
+  std::vector<std::string> labels_;       // by step, once a named pass asked for them
   std::int64_t pair_rows_ = 0;
   bool exchanges_ = false;  // whole experts travel between ranks
   const Step* step_ = nullptr;

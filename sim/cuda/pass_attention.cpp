@@ -45,6 +45,7 @@ void RankPass::compute(const SparseIndex& op) {
 
 void RankPass::compute(const LinearAttention& op) {
   const std::int64_t key_heads = model().layer(step_->layer).linear->key_heads / plan_.layout.attention_tensor();
+  const bool prompt = plan_.shape.kind == PassKind::prefill;  // committed as it is computed
   const LinearCall call{.op = op,
                         .qkvz = in(0),
                         .key_heads = key_heads,
@@ -52,12 +53,13 @@ void RankPass::compute(const LinearAttention& op) {
                         .gates_stride = 2 * op.value_heads,
                         .out = out(),
                         .state = rank_.caches().state(step_->layer),
-                        .after = rank_.caches().after(step_->layer),
-                        .parent = inputs_.parents()};
+                        .after = prompt ? nullptr : rank_.caches().after(step_->layer),
+                        .parent = prompt ? nullptr : inputs_.parents()};
   linear_attention(call, inputs_.meta(), real(), stream());
 }
 
 void RankPass::remember(const host::PassInput& input) {
+  if (plan_.shape.kind == PassKind::prefill) return;
   const std::int64_t first = inputs_.first();
   for (std::int64_t s = 0; s < inputs_.meta().sequences; ++s) {
     const auto whole = static_cast<std::size_t>(first + s);

@@ -82,15 +82,14 @@ void RankPass::fetch() {
 
 void RankPass::collect(host::PassOutput& out, bool gathered_logits) const {
   const std::int64_t hidden = model().hidden;
-  if (rank_.rank() % plan_.layout.attention_tensor() == 0) {
-    const host::Index begin = inputs_.first() * plan_.shape.tokens_each;
-    const host::Index rows = std::clamp<host::Index>(out.hidden.rows() - begin, 0, inputs_.meta().count());
-    const host::Index features = model().taps.empty() ? 0 : out.features.cols();
-    unpacked(fetched_.data() + fetched_hidden_, real(), out.hidden, begin, 0, {rows, hidden, hidden});
-    if (model().last_hidden_features)
-      unpacked(fetched_.data() + fetched_hidden_, real(), out.features, begin, 0, {rows, hidden, hidden});
-    unpacked(fetched_.data() + fetched_features_, real(), out.features, begin, 0, {rows, features, features});
-  }
+  // Ranks of a group hold the same rows: whoever of them is here writes them.
+  const host::Index first_row = inputs_.first() * plan_.shape.tokens_each;
+  const host::Index rows = std::clamp<host::Index>(out.hidden.rows() - first_row, 0, inputs_.meta().count());
+  const host::Index features = model().taps.empty() ? 0 : out.features.cols();
+  unpacked(fetched_.data() + fetched_hidden_, real(), out.hidden, first_row, 0, {rows, hidden, hidden});
+  if (model().last_hidden_features)
+    unpacked(fetched_.data() + fetched_hidden_, real(), out.features, first_row, 0, {rows, hidden, hidden});
+  unpacked(fetched_.data() + fetched_features_, real(), out.features, first_row, 0, {rows, features, features});
   const Buffer* gathered = find(plan_, BufferKind::logits);
   if (gathered && !gathered_logits) return;
   const Buffer* logits = gathered ? gathered : find(plan_, BufferKind::logits_part);

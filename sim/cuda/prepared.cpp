@@ -50,7 +50,7 @@ PreparedPass::OnRank* PreparedPass::on(RankDevice& device) {
 }
 
 void PreparedPass::require_room(const Rank& rank) const {
-  const std::int64_t need = RankPass::bytes(plan_, model_.view(), rank.real());
+  const std::int64_t need = RankPass::bytes(plan_, model_.view(), rank.holding());
   std::size_t free = 0, total = 0;
   check(cudaMemGetInfo(&free, &total), "free memory");
   if (need <= static_cast<std::int64_t>(free)) return;
@@ -74,6 +74,8 @@ void PreparedPass::make(RankDevice& device) {
   // Libraries load their kernels and open their channels at the first call, which a capture does not allow.
   mine->pass->issue_all(true);
   model_.crew().wait(device, "warming up a " + name_of(plan_.shape.kind) + " pass");
+  // A prompt is committed as it is computed; this one was none.
+  if (plan_.shape.kind == PassKind::prefill) rank.caches().clear_all(device.stream());
   if (launch_ == Launch::captured) capture(*mine->pass, mine->graph);
 }
 
@@ -220,6 +222,50 @@ std::vector<double> PreparedPass::step_seconds() {
     }
   });
   return out;
+}
+
+/// One pass with stamps around the allreduces of its layers, behind one without.
+Stamps PreparedPass::stamped(RankDevice& device, OnRank& mine) {
+  const auto in_layer = [](const Step& step) {
+    const auto* reduce = std::get_if<AllReduce>(&step.op);
+    return reduce && reduce->in_layer;
+  };
+  const auto count = static_cast<std::size_t>(std::count_if(plan_.steps.begin(), plan_.steps.end(), in_layer));
+  const DeviceBuffer times(static_cast<std::int64_t>(2 * count * sizeof(std::uint64_t)), "stamps");
+  stamp(times.as<std::uint64_t>(), device.stream());  // loads its kernel, which a capture does not allow
+  const comm::GraphExec graph = comm::capture(device.stream(), [&] {
+    auto* next = times.as<std::uint64_t>();
+    mine.pass->begin();
+    for (std::size_t i = 0; i < plan_.steps.size(); ++i) {
+      const bool stamps = in_layer(plan_.steps[i]);
+      if (stamps) stamp(next++, device.stream());
+      mine.pass->issue(i);
+      if (stamps) stamp(next++, device.stream());
+    }
+  });
+  const auto launch = [&] { check(cudaGraphLaunch(graph.get(), device.stream()), "a stamped pass"); };
+  timed(device, launch, launch);
+  std::vector<std::uint64_t> read(2 * count);
+  check(cudaMemcpy(read.data(), times.data(), read.size() * sizeof(std::uint64_t), cudaMemcpyDeviceToHost), "stamps");
+  Stamps out;
+  for (std::size_t i = 0; i < count; ++i)
+    out.push_back({static_cast<double>(read[2 * i]), static_cast<double>(read[2 * i + 1])});
+  return out;
+}
+
+std::optional<InSitu> PreparedPass::in_situ() {
+  const bool any = std::any_of(plan_.steps.begin(), plan_.steps.end(), [](const Step& step) {
+    const auto* reduce = std::get_if<AllReduce>(&step.op);
+    return reduce && reduce->in_layer;
+  });
+  if (!any) return std::nullopt;
+  const Clocks clocks(model_.crew());
+  if (!clocks.refused().empty()) return InSitu{.refused = clocks.refused()};
+  std::vector<Stamps> stamps(ranks_.size());
+  model_.crew().run([&](RankDevice& device) {
+    if (OnRank* mine = on(device)) stamps[static_cast<std::size_t>(mine - ranks_.data())] = stamped(device, *mine);
+  });
+  return split(stamps, clocks.offsets());
 }
 
 std::int64_t PreparedPass::bytes() const {

@@ -1,6 +1,7 @@
 // A plan on all ranks of this process: warmed up, captured, replayed and timed.
 #pragma once
 
+#include "sim/cuda/in_situ.h"
 #include "sim/cuda/model.h"
 
 namespace specstep::cuda {
@@ -31,6 +32,10 @@ class PreparedPass {
   /// Seconds of each step: all steps of the same kind and shape back to back in a graph of their own, whose weights are
   /// those of all their layers; at least eight in a graph. The slowest rank counts.
   std::vector<double> step_seconds();
+  /// The allreduces of the layers inside the pass, from a graph of its own that stamps each rank's arrivals and
+  /// departures; two stamps are kernels too, and lengthen what they enclose by the gaps between kernels. Nothing for a
+  /// pass without them.
+  std::optional<InSitu> in_situ();
   std::vector<std::string> notes() const;
   /// Device bytes of its buffers on one rank.
   std::int64_t bytes() const;
@@ -45,6 +50,7 @@ class PreparedPass {
   void put(OnRank& on);
   OnRank* on(RankDevice& device);
   void require_room(const Rank& rank) const;
+  Stamps stamped(RankDevice& device, OnRank& on);
   double group_seconds(RankDevice& device, OnRank& on, const std::vector<std::size_t>& steps);
   double timed(RankDevice& device, const std::function<void()>& ahead, const std::function<void()>& work);
 

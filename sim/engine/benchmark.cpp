@@ -106,7 +106,7 @@ class Benchmark {
       const PhaseResult one = pass(kind, tokens_each, context, share * times, draft_model);
       if (i == 0) {
         mean = one;
-        mean.seconds = mean.allreduce_seconds = 0;
+        mean.seconds = mean.allreduce_seconds = mean.in_situ_seconds = 0;
         mean.samples.assign(samples_, 0);
         mean.parts = {};
         mean.cost = {};
@@ -120,6 +120,7 @@ class Benchmark {
     mean.seconds += share * one.seconds;
     for (std::size_t i = 0; i < mean.samples.size(); ++i) mean.samples[i] += share * one.samples[i];
     mean.allreduce_seconds += share * one.allreduce_seconds;
+    mean.in_situ_seconds += share * one.in_situ_seconds;
     for (std::size_t p = 0; p < part_count; ++p) mean.parts[p] += share * one.parts[p];
     mean.cost.flops += share * one.cost.flops;
     mean.cost.weight_bytes += share * one.cost.weight_bytes;
@@ -234,6 +235,7 @@ class Benchmark {
 
   void put_allreduce(const PhaseResult& phase) {
     if (phase.allreduces_in_layer > 0) put("allreduce.isolated_us", phase.allreduce_seconds / us);
+    if (phase.in_situ_seconds > 0) put("allreduce.in_situ_us", phase.in_situ_seconds / us);
   }
 
   void put(const std::string& name, double value) {

@@ -112,6 +112,65 @@ TEST(Benchmark, AboveTheGraphsItRunsEagerlyAndSaysSo) {
   EXPECT_EQ(r.phases[1].launch, Launch::eager);
 }
 
+/// Untraced run i of a pass takes tokens_each x (1 + i) ms; a traced one ten times as long, all of it in the gemms.
+class Stopwatch final : public Executor {
+ public:
+  std::string_view name() const override { return "stopwatch"; }
+  bool measures() const override { return true; }
+  std::map<std::string, double> metrics() const override { return {{"memory.used_gib", 3}}; }
+  std::vector<DeviceFacts> devices() const override { return {{.name = "a clock"}}; }
+  std::unique_ptr<PreparedPlan> prepare(Plan plan, Launch launch) override {
+    return std::make_unique<Timed>(std::move(plan), launch);
+  }
+
+ private:
+  class Timed final : public PreparedPlan {
+   public:
+    Timed(Plan plan, Launch launch) : plan_(std::move(plan)), launch_(launch) {}
+    const Plan& plan() const override { return plan_; }
+    Launch launch() const override { return launch_; }
+    Timeline run(bool traced) override {
+      const double unit = static_cast<double>(plan_.shape.tokens_each) * ms;
+      Timeline out;
+      out.seconds = traced ? 10 * unit : unit * (1 + static_cast<double>(untraced_++));
+      if (traced) out.parts[static_cast<std::size_t>(Part::gemm)] = out.seconds;
+      return out;
+    }
+
+   private:
+    Plan plan_;
+    Launch launch_;
+    std::int64_t untraced_ = 0;
+  };
+};
+
+TEST(Benchmark, AnExecutorThatMeasuresIsRepeatedAndItsTracesOnlyDivide) {
+  const RunConfig config =
+      load_run("tiny", {"measure.warmup=2", "measure.runs=3", "workload={prompt_tokens: 16, output_tokens: 41}",
+                        "speculation={method: eagle3, draft_length: 3, acceptance: {length: 2}}"});
+  Stopwatch executor;
+  const RunResult r = run_benchmark(config, executor);
+  // Two uncounted runs (1 and 2 units), then 3, 4 and 5 units of one token each.
+  const Metric& step = r.metrics.at("decode.step_ms");
+  ASSERT_EQ(step.samples.size(), 3u);
+  EXPECT_NEAR(step.samples[0], 3, 1e-12);
+  EXPECT_NEAR(step.value, 4, 1e-12);
+  EXPECT_NEAR(step.low, 3, 1e-12);
+  EXPECT_NEAR(step.high, 5, 1e-12);
+  // A cycle: two draft steps of one token, a verify and an extend of four: ten units. 20 cycles; two prefills of 16.
+  const Metric& cycle = r.metrics.at("speculative.cycle_ms");
+  EXPECT_NEAR(cycle.samples[2], 10 * 5, 1e-9);
+  EXPECT_NEAR(r.metrics.at("benchmark.tok_s").samples[1], 41 / ((2 * 16 * 4 + 20 * 10 * 4) * 1e-3), 1e-6);
+  for (const PhaseResult& p : r.phases) {
+    const double median = 4 * static_cast<double>(p.tokens) * ms;
+    EXPECT_NEAR(p.seconds, median, 1e-12) << name_of(p.kind);
+    EXPECT_NEAR(p.parts[static_cast<std::size_t>(Part::gemm)], median, 1e-12) << name_of(p.kind);
+  }
+  EXPECT_EQ(r.metrics.at("memory.used_gib").value, 3);
+  ASSERT_EQ(r.devices.size(), 1u);
+  EXPECT_EQ(r.devices[0].name, "a clock");
+}
+
 TEST(Study, RunsEveryRowAndKeepsItsMark) {
   const auto study = load_run<StudyConfig>("seed-study");
   const StudyResult result = run_study(study);

@@ -141,12 +141,14 @@ class Measured {
     if (progress_) progress_(formatted("tracing {}", name_of(kind)));
     PhaseResult out;
     Timeline sum;
+    Timeline last;
     for (std::int64_t i = 0; i < config_.measure.runs; ++i) {
-      const Timeline one = prepared->run(true);
+      Timeline one = prepared->run(true);
       sum.seconds += one.seconds;
       for (std::size_t p = 0; p < part_count; ++p) sum.parts[p] += one.parts[p];
       sum.spans.resize(one.spans.size());
       for (std::size_t s = 0; s < one.spans.size(); ++s) sum.spans[s].seconds += one.spans[s].seconds;
+      last = std::move(one);
     }
     double mean = 0;
     for (const Generation& g : runs) mean += pass_seconds(g, kind) / static_cast<double>(runs.size());
@@ -154,9 +156,23 @@ class Measured {
     sum.seconds = mean;
     for (double& part : sum.parts) part *= scale;
     for (StepTime& span : sum.spans) span.seconds *= scale;
+    sum.in_situ_seconds = last.in_situ_seconds;
+    sum.allreduce_seconds = last.allreduce_seconds;
     out = phase_of(*prepared, sum, config_.workload.batch);
+    for (const std::string& note : prepared->notes()) result_.notes.push_back(note);
+    if (kind == (config_.speculative() ? PassKind::verify : PassKind::decode)) allreduce(last);
     out.passes_per_cycle = per_cycle;
     result_.phases.push_back(out);
+  }
+
+  /// Of an executor whose traces time collectives alone; the host's threads say nothing about a fabric.
+  void allreduce(const Timeline& traced) {
+    const auto once = [&](const char* name, double seconds) {
+      if (seconds > 0)
+        result_.metrics[name] = {seconds / us, {seconds / us}, seconds / us, seconds / us, "none: one trace"};
+    };
+    once("allreduce.isolated_us", traced.allreduce_seconds);
+    once("allreduce.in_situ_us", traced.in_situ_seconds);
   }
 
   double weights() const {

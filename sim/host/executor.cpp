@@ -24,7 +24,7 @@ class HostPlan final : public PreparedPlan {
     for (std::size_t s = 0; s < input_.sequences.size(); ++s) model_.pretend(plan_, s);
     const PassTime time = model_.timed(plan_, input_, traced);
     for (std::size_t s = 0; s < input_.sequences.size(); ++s) model_.clear(s);
-    Timeline out{time.seconds, {}, {}, 0};
+    Timeline out{time.seconds, {}, {}, 0, 0};
     for (std::size_t i = 0; i < time.steps.size(); ++i) {
       out.parts[static_cast<std::size_t>(part_of(plan_.steps[i]))] += time.steps[i];
       out.spans.push_back({time.steps[i], comm::Provenance::measured, false});

@@ -23,6 +23,7 @@ struct PhaseResult {
   std::int64_t allreduces_in_layer = 0;
   std::int64_t allreduce_bytes = 0;  // one payload
   double allreduce_seconds = 0;      // one in-layer call
+  double in_situ_seconds = 0;        // the same inside the pass, where that was measured
   Breakdown parts{};
   Cost cost;
 };

@@ -1,2 +1,4 @@
 # exit 77
-specstep run tiny --set measure.executor=cuda
+# Devices are hidden, so that a machine with GPUs says the same; why there is none differs from machine to machine.
+CUDA_VISIBLE_DEVICES= specstep run tiny --set measure.executor=cuda 2>&1 | sed "s/'cuda': .*; usable/'cuda': REASON; usable/"
+exit "${PIPESTATUS[0]}"

@@ -94,6 +94,10 @@ void check_call(const AttentionCall& call, const Cache& cache, const PassMeta& m
     refuse("the cache holds neither the type of the activations nor fp8");
   if (op.value_dim > 512 || op.value_dim % 4 != 0) refuse("value_dim is no multiple of 4 up to 512");
   if (kv_heads_of(op) < 1 || op.heads % kv_heads_of(op) != 0) refuse("heads do not fall on the cached heads");
+  if (op.kind == AttentionKind::mla && call.rope_dim != op.score_dim - op.value_dim)
+    refuse("the rotated part is not what a score has beyond the latent");
+  if (real == Real::bf16 && call.nope_dim % 8 != 0 && op.value_dim == 512)
+    refuse("its kernel reads rotated parts that begin at multiples of eight values");
   if (call.selected && (op.queries_share_kv || op.limit < 1)) refuse("queries with places of their own cannot share");
   if (op.sequences > 65535) refuse("more than 65535 sequences");
 }

@@ -37,9 +37,9 @@ void rope_append(const RopeMla& call, const Cache& cache, const PassMeta& meta, 
 /// split over blocks (flash-decoding) and the parts are joined in a fixed order, so results depend neither on timing
 /// nor on the other sequences. Throws Error for sizes without a kernel: value_dim above 512, or no multiple of 4.
 struct AttentionCall {
-  Attention op;                 // heads, score_dim, value_dim, limit
-  const void* query = nullptr;  // gqa: qkv [tokens][stride]; mla: query_latent [tokens][heads][kv_rank]
-  std::int64_t query_stride = 0;
+  Attention op;                   // heads, score_dim, value_dim, limit
+  const void* query = nullptr;    // gqa: qkv [tokens][stride]; mla: query_latent [tokens][heads][kv_rank]
+  std::int64_t query_stride = 0;  // values from token to token; 0: heads * value_dim
   const void* rotated = nullptr;  // mla: query [tokens][heads][nope_dim + rope_dim]
   std::int64_t nope_dim = 0, rope_dim = 0;
   const std::int32_t* selected = nullptr;  // sparse: [tokens][limit] places among the slots a token sees, -1: none
@@ -47,10 +47,11 @@ struct AttentionCall {
   float scale = 1;
   void* workspace = nullptr;
 };
-/// Longest context the launch is made for: op.context + op.queries decides the number of parts; longer ones still work.
-/// The owner of a workspace zeroes its first `counter_bytes` once; the kernels of this room leave them zero, so one
-/// workspace, as large as the largest need, serves all calls of a stream.
+/// Front of every workspace of this room: counters, zeroed once by the owner; the kernels leave them zero. One
+/// workspace as large as the largest need serves all calls of a stream.
 inline constexpr std::int64_t counter_bytes = 65536 * 4;
+/// Bytes for this operation on the current device. op.context + op.queries decides the number of parts; the kernels
+/// read the true lengths from the pass, so longer and shorter contexts are right as well, only in other parts.
 std::int64_t attention_workspace(const Attention& op);
 void attend(const AttentionCall& call, const Cache& cache, const PassMeta& meta, Real real, cudaStream_t stream);
 
@@ -61,7 +62,7 @@ struct IndexCall {
   const void* query = nullptr;  // [tokens][heads][dim]
   const void* key = nullptr;    // [tokens][dim + heads]: key, then the heads' weights
   std::int32_t* selected = nullptr;
-  void* workspace = nullptr;
+  void* workspace = nullptr;  // begins with the counters of attention_workspace, untouched here
 };
 /// `slots`: of a sequence, pages_each * page_tokens; scores of a replay's longer contexts fit too.
 std::int64_t index_workspace(const SparseIndex& op, std::int64_t slots);

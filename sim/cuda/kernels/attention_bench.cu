@@ -2,6 +2,7 @@
 // beside what a device-to-device copy moves. Caches are rotated so that none is found in the second-level cache.
 #include <algorithm>
 #include <cstdio>
+#include <exception>
 #include <numeric>
 #include <vector>
 

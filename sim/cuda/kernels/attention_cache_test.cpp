@@ -1,7 +1,7 @@
 // What stands around softmax attention: rotation and appending, the sparse index, the linear recurrence.
 #include <numeric>
 
-#include "sim/cuda/kernels/attention_scene.h"
+#include "sim/cuda/kernels/test_scene.h"
 #include "sim/host/kernels.h"
 
 namespace specstep::cuda {

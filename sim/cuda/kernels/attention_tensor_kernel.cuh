@@ -55,6 +55,7 @@ __device__ void run_tiles(const AttendParams& p, const TensorBlock<S>& b, const 
     commit_copies();
   };
   for (int i = 0; i < S::stages - 1; ++i) start(part.first_tile + i);
+  load_query(p, b);  // while the first tiles are on their way
   for (int tile = part.first_tile; tile < end; ++tile) {
     const int stage = (tile - part.first_tile) % S::stages;
     await_copies<S::stages - 2>();
@@ -90,7 +91,6 @@ __global__ void __launch_bounds__(S::threads, S::blocks_each) attend_tensor(cons
   const Part part = part_of(b.all, S::tokens, number, p.parts);
   if (number == 0 && p.parts > 1 && threadIdx.x == 0) p.active[b.unit.index] = part.active;
   if (number >= part.active) return;
-  load_query(p, b);
 
   Running<S> run;
 #pragma unroll

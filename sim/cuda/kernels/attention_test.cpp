@@ -7,7 +7,7 @@
 #include <numeric>
 #include <ostream>
 
-#include "sim/cuda/kernels/attention_scene.h"
+#include "sim/cuda/kernels/test_scene.h"
 #include "sim/host/kernels.h"
 
 namespace specstep::cuda {
@@ -47,9 +47,9 @@ std::ostream& operator<<(std::ostream& to, const Case& c) {
 }
 
 /// What one case computes on both sides.
-class Run {
+class Trial {
  public:
-  explicit Run(const Case& c)
+  explicit Trial(const Case& c)
       : c_(c), scene_(c.contexts, c.queries, c.tree), op_(operation()), cache_(scene_, op_.cached_values, c.cached()) {
     const DType type = dtype_of(c.real);
     const std::int64_t gqa_width = (c.heads + 2 * c.kv_heads) * c.head_dim;
@@ -173,7 +173,7 @@ class Run {
 
 void expect_close(const Case& c) {
   SCOPED_TRACE(testing::Message() << c);
-  const Run run(c);
+  const Trial run(c);
   const Matrix got = run.device();
   EXPECT_TRUE(close(got, run.expected(), limit_of(c.real)));
 }
@@ -350,7 +350,7 @@ TEST_F(Attends, DoesNotDependOnTheOtherSequencesNorOnTheRun) {
       const std::vector<std::int64_t> contexts{5000, 20, 700};
       Case c = latent ? mla(8, contexts, real) : gqa(8, 1, 128, contexts, real);
       c.queries = 3;
-      const Run run(c);
+      const Trial run(c);
       const Matrix all = run.device();
       EXPECT_EQ(all, run.device()) << c << ": two runs differ";
       Attention one = run.op();
@@ -362,11 +362,11 @@ TEST_F(Attends, DoesNotDependOnTheOtherSequencesNorOnTheRun) {
 
 TEST_F(Attends, RefusesWhatItHasNoKernelFor) {
   Case c = gqa(2, 1, 30, {5}, Real::f32);
-  EXPECT_THROW(Run(c).device(), std::exception);
+  EXPECT_THROW(Trial(c).device(), std::exception);
   c = gqa(2, 1, 64, {5}, Real::f32);
-  Attention op = Run(c).op();
+  Attention op = Trial(c).op();
   op.queries = 2;
-  EXPECT_THROW(Run(c).device(op, 0), std::exception) << "an operation of other tokens than the pass";
+  EXPECT_THROW(Trial(c).device(op, 0), std::exception) << "an operation of other tokens than the pass";
 }
 
 }  // namespace

@@ -18,7 +18,7 @@ struct StoredView {
   ScaleKind scale = ScaleKind::none;
   std::int64_t group = 0, phase = 0, lead = 0;  // lead: tiles begin so many columns before the first
   std::int64_t count = 0, rows = 0, cols = 0;
-  Tiling tiling;
+  Tiling tiling{};
 };
 
 inline StoredView view_of(const StoredMatrix& m) {

@@ -105,7 +105,7 @@ __device__ void score_query(const IndexParams& p, std::int32_t sequence, std::in
 
 template <typename T>
 __global__ void __launch_bounds__(threads) score_slots(const __grid_constant__ IndexParams p) {
-  extern __shared__ float shared[];
+  extern __shared__ __align__(16) float shared[];
   const auto sequence = static_cast<std::int32_t>(blockIdx.z);
   const auto thread = static_cast<std::int32_t>(threadIdx.x);
   const std::int64_t first = sequence * p.meta.tokens_each + (p.per_query ? blockIdx.y : 0);
@@ -123,6 +123,26 @@ __global__ void __launch_bounds__(threads) score_slots(const __grid_constant__ I
     }
     for (std::int64_t q = 0; q < queries; ++q) score_query<T>(p, sequence, first + q, slot, shared);
   }
+}
+
+/// The largest digit with at least k codes at or above it, and how many of its own codes are needed. One warp: a lane
+/// takes eight digits, from the largest down.
+__device__ void find_digit(const std::int32_t* count, std::int32_t k, std::uint32_t* digit, std::int32_t* left) {
+  const auto lane = static_cast<std::int32_t>(threadIdx.x);
+  const std::int32_t top = 255 - 8 * lane;
+  std::int32_t own = 0;
+  for (int i = 0; i < 8; ++i) own += count[top - i];
+  std::int32_t with_above = own;
+  for (int d = 1; d < 32; d *= 2) {
+    const std::int32_t other = __shfl_up_sync(0xFFFFFFFFU, with_above, d);
+    if (lane >= d) with_above += other;
+  }
+  std::int32_t rest = k - (with_above - own);
+  if (rest <= 0 || rest > own) return;  // the digit is another lane's
+  std::int32_t at = top;
+  for (; count[at] < rest; --at) rest -= count[at];
+  *digit = static_cast<std::uint32_t>(at);
+  *left = rest;
 }
 
 /// The k-th largest code, and how many of the codes equal to it are among the k.
@@ -145,13 +165,7 @@ __device__ Threshold find_threshold(const std::uint32_t* scores, std::int32_t en
     for (std::int32_t i = thread; i < end; i += select_threads)
       if ((scores[i] & known) == prefix) atomicAdd(&count[scores[i] >> shift & 255], 1);
     __syncthreads();
-    if (thread == 0) {
-      std::int32_t d = 255;
-      std::int32_t rest = k;
-      for (; d > 0 && count[d] < rest; --d) rest -= count[d];
-      digit = static_cast<std::uint32_t>(d);
-      left = rest;
-    }
+    if (thread < 32) find_digit(count, k, &digit, &left);
     __syncthreads();
     prefix |= digit << shift;
     k = left;

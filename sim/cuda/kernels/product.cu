@@ -106,6 +106,12 @@ std::int32_t narrow(std::int64_t value, const char* what) {
   return static_cast<std::int32_t>(value);
 }
 
+StoredView checked_view(const StoredMatrix& w) {
+  narrow(w.rows, "rows of a matrix");
+  narrow(w.cols, "columns of a matrix");
+  return view_of(w);
+}
+
 }  // namespace
 
 void grouped_product(const GroupedProduct& call, Real real, cudaStream_t stream) {
@@ -119,14 +125,14 @@ void grouped_product(const GroupedProduct& call, Real real, cudaStream_t stream)
   if (call.pairs == 0 || w.rows == 0 || w.count == 0) return;
   if (!call.grouping.spans || !call.grouping.pair_of) throw Error("product: a grouping without spans or pairs");
   ProductJob job;
-  job.in = call.in, job.in_stride = call.in_stride, job.share = call.share;
+  job.in = call.in, job.in_stride = call.in_stride;
+  job.share = narrow(call.share, "rows that share one");
   job.out = call.out, job.out_stride = call.out_stride, job.f32_out = real == Real::f32;
   job.pair_of = call.grouping.pair_of;
   job.spans = reinterpret_cast<const int2*>(call.grouping.spans);
   job.max_slots = narrow(std::min(w.count, call.pairs), "experts");
   narrow(call.pairs, "pairs");
-  narrow(w.rows * w.cols, "values in a matrix");
-  job.weight = view_of(w);
+  job.weight = checked_view(w);
   launch(job, call.pairs / w.count, real, stream);
 }
 
@@ -137,8 +143,7 @@ void dense_product(const DenseProduct& call, Real real, cudaStream_t stream) {
   job.in = call.in, job.in_stride = call.in_stride;
   job.out = call.out, job.out_stride = call.out_stride, job.f32_out = call.f32_out || real == Real::f32;
   job.dense_rows = narrow(call.m, "rows");
-  narrow(w.rows * w.cols, "values in a matrix");
-  job.weight = view_of(w);
+  job.weight = checked_view(w);
   // Up to four passes over the matrix come from the second-level cache.
   launch(job, call.m / 4, real, stream);
 }

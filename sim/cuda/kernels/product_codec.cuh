@@ -14,6 +14,24 @@ __device__ inline uint4 load_once(const void* at) {
   return v;
 }
 
+/// The same, or zeros.
+__device__ inline uint4 load_once_if(bool some, const void* at) {
+  uint4 v;
+  asm volatile(
+      "{\n"
+      ".reg .pred p;\n"
+      "setp.ne.b32 p, %5, 0;\n"
+      "mov.b32 %0, 0;\n"
+      "mov.b32 %1, 0;\n"
+      "mov.b32 %2, 0;\n"
+      "mov.b32 %3, 0;\n"
+      "@p ld.global.nc.L1::no_allocate.v4.u32 {%0, %1, %2, %3}, [%4];\n"
+      "}"
+      : "=&r"(v.x), "=&r"(v.y), "=&r"(v.z), "=&r"(v.w)
+      : "l"(at), "r"(some ? 1 : 0));
+  return v;
+}
+
 /// a b + c of two bf16 pairs. Exact wherever the codecs use it.
 __device__ inline std::uint32_t fma_pair(std::uint32_t a, std::uint32_t b, std::uint32_t c) {
   std::uint32_t d;
@@ -23,12 +41,14 @@ __device__ inline std::uint32_t fma_pair(std::uint32_t a, std::uint32_t b, std::
 
 /// A codec says: columns of a tile; 16-byte loads of a thread for it; steps of 16 columns that share a scale (0: no
 /// scales); how far apart, in columns, the four values of neighbouring threads and of neighbouring steps lie; the raw
-/// type of the scales of rows g and g + 8. unpack gives the first operand of m16n8k16: rows g and g + 8 of columns 0, 1
+/// type of the scales of rows g and g + 8; blocks of a multiprocessor for which the registers of its kernel are kept
+/// few enough. unpack gives the first operand of m16n8k16: rows g and g + 8 of columns 0, 1
 /// and of columns 2, 3 of the thread's four.
 struct TileCodec {
   static constexpr int loads = 1;
   static constexpr int thread_cols = 4, step_cols = 16;
   static constexpr bool always_scaled = true;
+  static constexpr int blocks = 3;
 };
 
 /// Four-bit integers, kept as value + 8: put into the lowest mantissa places of 128 they read 128 + 8 + value.
@@ -65,6 +85,7 @@ struct Mxfp4Codec : E2m1Codec {
 
 struct Nvfp4Codec : E2m1Codec {
   static constexpr int steps_of_scale = 1;
+  static constexpr int blocks = 2;
   static __device__ float2 scale(Scale raw) { return {e4m3_value(raw & 0xFFU), e4m3_value(raw >> 8U)}; }
 };
 
@@ -110,6 +131,7 @@ struct Bf16Codec {
   static constexpr int cols = 32, loads = 2, steps_of_scale = 0;
   static constexpr int thread_cols = 8, step_cols = 4;
   static constexpr bool always_scaled = false;
+  static constexpr int blocks = 2;
   using Scale = std::uint16_t;  // never loaded
   static __device__ void unpack(const std::uint32_t (&words)[8], int step, std::uint32_t (&a)[4]) {
     a[0] = words[2 * step], a[2] = words[2 * step + 1];

@@ -90,7 +90,7 @@ Made make_both(const Shape& shape, const WeightFormat& format, Real real) {
 void expect_equal(const Made& made, const Shape& shape, const std::string& what) {
   std::size_t wrong = 0, first = 0, nonzero = 0;
   for (std::size_t i = made.expected.size(); i-- > 0;) {
-    nonzero += made.expected[i] != 0 ? 1 : 0;
+    if (made.expected[i] != 0) ++nonzero;
     if (made.expected[i] == made.got[i]) continue;
     ++wrong;
     first = i;
@@ -134,8 +134,9 @@ TEST(Fill, AnyNumbersAreSmallAndFinite) {
       squares += static_cast<double>(v) * v;
     }
     // One scale for a whole fp8 matrix is made for codes up to 448, and these are below 2.
-    if (format.dtype != DType::fp8 || format.group > 0)
+    if (format.dtype != DType::fp8 || format.group > 0) {
       EXPECT_GT(squares / static_cast<double>(2 * rows * cols), 0.05 * bound * bound) << text_of(format);
+    }
   }
 }
 

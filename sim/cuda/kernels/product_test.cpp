@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cstring>
 #include <memory>
 
 #include "model/base/formatted.h"
@@ -205,6 +206,12 @@ TEST_F(Products, OfPartsThatBeginInsideAGroup) {
            {"nvfp4, odd columns a rank", {nvfp4, 3, 24, 45, 135, 180}, {2, 1, 9}},
            {"int8, long rows with a lead", {int8, 2, 24, 1080, 1080, 2160}, {3, 17}}})
     check_grouped(c, Real::bf16);
+}
+
+TEST_F(Products, OfKimiExperts) {
+  const std::vector<std::int64_t> rows_each = {1, 0, 2, 1, 0, 0, 1, 3, 0, 0, 9, 1, 0, 20};
+  check_grouped({"gate and up", {int4, 14, 512, 7168}, rows_each}, Real::bf16);
+  check_grouped({"down", {int4, 14, 7168, 256, 512, 2048}, rows_each}, Real::bf16);
 }
 
 TEST_F(Products, OfWhatTensorCoresDoNotTake) {

@@ -15,7 +15,7 @@ namespace specstep::cuda {
 struct ProductJob {
   const void* in = nullptr;
   std::int64_t in_stride = 0;
-  std::int64_t share = 1;
+  int share = 1;
   void* out = nullptr;
   std::int64_t out_stride = 0;
   bool f32_out = false;
@@ -65,7 +65,7 @@ class BlockWork {
     return {span.x, span.y, slot + 1 < slots_ ? list_[2 + slot].y : list_[0].y, item % job_.row_items};
   }
 
-  __device__ std::int64_t pair_at(int place) const { return job_.pair_of ? job_.pair_of[place] : place; }
+  __device__ int pair_at(int place) const { return job_.pair_of ? job_.pair_of[place] : place; }
 
  private:
   const ProductJob& job_;
@@ -88,11 +88,14 @@ void launch_persistent(void (*kernel)(ProductJob, More...), const ProductJob& jo
   check(cudaGetDevice(&device), "product");
   check(cudaDeviceGetAttribute(&processors, cudaDevAttrMultiProcessorCount, device), "product");
   check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, how.shared_bytes), "product");
+  check(cudaFuncSetAttribute(kernel, cudaFuncAttributePreferredSharedMemoryCarveout, cudaSharedmemCarveoutMaxShared),
+        "product");
   check(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, kernel, how.threads,
                                                       static_cast<std::size_t>(how.shared_bytes)),
         "product");
   const std::int64_t items = static_cast<std::int64_t>(job.max_slots) * job.row_items;
-  const auto grid = static_cast<unsigned>(std::clamp<std::int64_t>(items, 1, std::int64_t{processors} * blocks));
+  const std::int64_t at_once = std::max<std::int64_t>(std::int64_t{processors} * blocks, 1);
+  const auto grid = static_cast<unsigned>(std::clamp<std::int64_t>(items, 1, at_once));
   kernel<<<grid, how.threads, how.shared_bytes, how.stream>>>(job, more...);
   check(cudaGetLastError(), "product");
 }

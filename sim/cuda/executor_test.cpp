@@ -1,0 +1,127 @@
+// The cuda executor behind the common interface: what it measures, what it refuses, how it fails.
+#include "sim/cuda/executor.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <numeric>
+#include <thread>
+
+#include "sim/cuda/test_rig.h"
+#include "sim/engine/benchmark.h"
+
+namespace specstep::cuda {
+namespace {
+
+RunConfig tiny(std::vector<std::string> more = {}) {
+  more.insert(more.begin(), {"measure.executor=cuda", "comm.backend=delay", "workload.output_tokens=12",
+                             "measure.warmup=1", "measure.runs=3"});
+  return load_run("tiny", more);
+}
+
+template <class F>
+std::string refusal_of(F&& f) {
+  try {
+    f();
+  } catch (const Error& e) {
+    return e.what();
+  }
+  return "accepted";
+}
+
+TEST(CudaExecutor, WithoutADeviceItIsUnsupported) {
+  if (devices_here() > 0) GTEST_SKIP() << "this machine has a CUDA device";
+  EXPECT_THROW(make_cuda_executor(tiny()), Unsupported);
+  EXPECT_THAT(refusal_of([] { make_cuda_executor(tiny()); }), testing::HasSubstr("no GPU can be used here"));
+}
+
+TEST(CudaExecutor, ARunIsMeasured) {
+  if (devices_here() == 0) GTEST_SKIP() << "no CUDA device";
+  const RunConfig config = tiny();
+  const RunResult r = run_benchmark(config, *make_cuda_executor(config));
+  EXPECT_EQ(r.executor, "cuda");
+  for (const char* name : {"decode.tok_s", "speculative.tok_s", "benchmark.tok_s", "verify.pass_ms"}) {
+    const Metric& m = r.metrics.at(name);
+    EXPECT_EQ(m.samples.size(), 3U) << name;
+    EXPECT_GT(m.low, 0) << name;
+    EXPECT_LE(m.low, m.value) << name;
+    EXPECT_LE(m.value, m.high) << name;
+  }
+  EXPECT_GT(r.metrics.at("allreduce.isolated_us").value, 0);
+  for (const PhaseResult& p : r.phases) {
+    EXPECT_NEAR(std::accumulate(p.parts.begin(), p.parts.end(), 0.0), p.seconds, 1e-9) << name_of(p.kind);
+    EXPECT_GT(p.parts[static_cast<std::size_t>(Part::gemm)], 0) << name_of(p.kind);
+  }
+  EXPECT_EQ(r.devices.size(), 1U);
+  // A tiny stack has four layers: eight allreduces in them and one for the embedding.
+  EXPECT_THAT(r.notes, testing::Contains(testing::HasSubstr("9 allreduces in it")));
+  EXPECT_GT(r.metrics.at("memory.used_gib").value, 0);
+}
+
+TEST(CudaExecutor, GeneratingIsASampleToo) {
+  if (devices_here() == 0) GTEST_SKIP() << "no CUDA device";
+  const RunConfig config =
+      tiny({"parallel.tensor=1", "comm.backend=nccl", "measure.cuda={generate: true, precision: f32}"});
+  const RunResult r = run_benchmark(config, *make_cuda_executor(config));
+  EXPECT_EQ(r.metrics.at("speculative.tok_s").samples.size(), 3U);
+  EXPECT_GT(r.metrics.at("speculative.accept_length").value, 1);
+}
+
+TEST(CudaExecutor, WhatCannotRunIsRefused) {
+  if (devices_here() == 0) GTEST_SKIP() << "no CUDA device";
+  EXPECT_THAT(refusal_of([] { make_cuda_executor(tiny({"measure.cuda.devices=[99]"})); }),
+              testing::HasSubstr("measure.cuda.devices: names device 99"));
+  EXPECT_THAT(refusal_of([] { make_cuda_executor(tiny({"measure.cuda.generate=true"})); }),
+              testing::HasSubstr("exchanges nothing"));
+  EXPECT_THAT(refusal_of([] {
+                make_cuda_executor(tiny({"workload.batch=100000", "workload.prompt_tokens=100000"}));
+              }),
+              testing::HasSubstr("workload.batch="));
+  const RunConfig cached_as_int8 = tiny({"stack.kv=int8"});
+  EXPECT_THAT(refusal_of([&] { run_benchmark(cached_as_int8, *make_cuda_executor(cached_as_int8)); }),
+              testing::HasSubstr("int8"));
+  if (devices_here() < 8) {
+    EXPECT_THAT(refusal_of([] {
+                  make_cuda_executor(tiny({"comm.backend=nccl", "machine=8x-h200", "parallel.tensor=8"}));
+                }),
+                testing::HasSubstr("8 ranks need as many GPUs"));
+  }
+}
+
+// A rank that throws ends the run with its error, and later calls say so instead of hanging.
+TEST(CudaExecutor, ARankThatThrowsStopsAll) {
+  const int ranks = std::min(devices_here(), 2);
+  if (ranks == 0) GTEST_SKIP() << "no CUDA device";
+  const RunConfig config = device_run(host::dense_stack, host::eagle_draft, ranks, "f32");
+  Crew crew(config);
+  EXPECT_THAT(refusal_of([&] {
+                crew.run([&](RankDevice& rank) {
+                  if (rank.group().rank() == ranks - 1) throw Error("this rank is broken");
+                  rank.group().barrier("a meeting that never comes");
+                });
+              }),
+              testing::HasSubstr("broken"));
+  EXPECT_THAT(refusal_of([&] { crew.run([](RankDevice&) {}); }), testing::HasSubstr("failed before"));
+}
+
+TEST(CudaExecutor, AWaitHasALimit) {
+  if (devices_here() == 0) GTEST_SKIP() << "no CUDA device";
+  RunConfig config = device_run(host::dense_stack, host::eagle_draft, 1, "f32");
+  config.measure.cuda.wait_limit_s = 0.2;
+  Crew crew(config);
+  EXPECT_THAT(refusal_of([&] {
+                crew.run([&](RankDevice& rank) {
+                  // The device waits for a function of the host that takes longer than the limit.
+                  check(
+                      cudaLaunchHostFunc(
+                          rank.stream(), [](void*) { std::this_thread::sleep_for(std::chrono::seconds(1)); }, nullptr),
+                      "a function of the host");
+                  crew.wait(rank, "something slow");
+                });
+              }),
+              testing::HasSubstr("something slow: not done within measure.cuda.wait_limit_s"));
+}
+
+}  // namespace
+}  // namespace specstep::cuda
