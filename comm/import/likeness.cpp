@@ -29,8 +29,8 @@ GpuFacts facts_of(const SmiMatrix& matrix) {
   GpuFacts facts{matrix.full_nvlink()};
   for (std::size_t g = 0; g < matrix.gpus.size(); ++g) facts.nvlinks = std::max(facts.nvlinks, matrix.nvlinks_of(g));
   facts.some_nvlink = facts.nvlinks > 0;
-  if (facts.full_nvlink && matrix.gpus.size() > 1)  // through a switch each pair is shown with all links of a GPU
-    facts.nvlinks = std::min(facts.nvlinks, std::max(matrix.cells[0][1].nvlinks, most_nvlinks));
+  // Through a switch each pair is shown with all links of a GPU.
+  if (facts.full_nvlink && facts.nvlinks > most_nvlinks) facts.nvlinks = matrix.cells[0][1].nvlinks;
   return facts;
 }
 
