@@ -1,6 +1,7 @@
 // Finding the fabric of what a user names.
 #include "tools/fabric_argument.h"
 
+#include "comm/topology.h"
 #include "sim/config.h"
 
 namespace specstep {

@@ -39,7 +39,7 @@ std::size_t column_width(const CommTable& table) {
 }
 
 std::string launch_text(const CommTable& table) {
-  return !table.mode_known     ? "launched as the table does not say"
+  return !table.mode_known     ? "launch not given (graph or eager)"
          : table.call.captured ? "in a CUDA graph"
                                : "launched eagerly";
 }
