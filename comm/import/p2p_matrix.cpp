@@ -162,8 +162,8 @@ P2pMatrix parse_p2p_matrix(std::string_view text, const std::string& file) {
   for (const Matrix& m : all) {
     if (!m.connectivity() || m.cells.size() != taken->cells.size() || !matrix.reach.empty()) continue;
     for (const auto& row : m.cells) {
-      std::vector<bool> reach;
-      for (double cell : row) reach.push_back(cell == 1);
+      std::vector<bool> reach(row.size());
+      std::transform(row.begin(), row.end(), reach.begin(), [](double cell) { return cell == 1; });
       matrix.reach.push_back(std::move(reach));
     }
   }
