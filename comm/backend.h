@@ -50,6 +50,9 @@ const BackendRow& backend(const std::string& id);
 Prepared prepared(const BackendRow& row, const Topology& topology, const Call& call);
 Prepared priced_schedules(const Topology& topology, const std::vector<Variant>& variants);
 
+/// The switch that reduces and broadcasts, with what of its links NCCL's constants give it.
+SchedulePrice switch_price(const Topology& topology, int ranks);
+
 /// One kernel in a graph, or the interval at which a host launches it eagerly, whichever is longer.
 double with_launch(double captured_seconds, bool captured, double eager_interval_seconds);
 

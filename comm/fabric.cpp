@@ -144,6 +144,20 @@ void describe(Fields& f, FabricSpec& s) {
   f.required("nccl", s.nccl, "what NCCL makes of this fabric");
 }
 
+FabricSpec first_gpus(FabricSpec spec, int count) {
+  std::set<std::string> gone;
+  int seen = 0;
+  for (const NodeSpec& node : spec.nodes)
+    if (node.kind == NodeKind::gpu && ++seen > count) gone.insert(node.id);
+  if (gone.empty()) return spec;
+  const auto ends_at_one = [&](const auto& pair) { return gone.contains(pair.a) || gone.contains(pair.b); };
+  std::erase_if(spec.nodes, [&](const NodeSpec& node) { return gone.contains(node.id); });
+  std::erase_if(spec.links, ends_at_one);
+  std::erase_if(spec.paths, ends_at_one);
+  spec.summary += " (the first " + std::to_string(count) + " of " + std::to_string(seen) + " GPUs)";
+  return spec;
+}
+
 namespace {
 
 void check_nodes(const FabricSpec& s, std::set<std::string>& ids, std::set<std::string>& gpus, Checker& c) {
@@ -193,6 +207,8 @@ void check(const FabricSpec& s, Checker& c) {
     check_ends("paths[" + std::to_string(i) + "]", s.paths[i].a, s.paths[i].b, gpus, "GPU", c);
     staged = staged || s.paths[i].path == PathClass::staged;
   }
+  if (s.nccl.nvls && !s.multicast)
+    c.fail("nccl.nvls", "true, but the fabric has no multicast", "multicast: true as well");
   if (staged && !s.staging) c.fail("staging", "missing", "what a staged path gives, since one is declared");
 }
 

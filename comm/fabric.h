@@ -117,6 +117,9 @@ struct FabricSpec {
   NcclSpec nccl;
 };
 
+/// The same fabric with its first `count` GPUs only; switches and memories stay. More than there are: unchanged.
+FabricSpec first_gpus(FabricSpec spec, int count);
+
 void describe(Fields& f, NodeSpec& n);
 void describe(Fields& f, LinkType& l);
 void describe(Fields& f, LinkSpec& l);

@@ -3,6 +3,7 @@
 //   time    = latency + B / bandwidth
 //   latency = base[algorithm][protocol] + steps * hop[hardware][algorithm][protocol]
 //             all_reduce: steps = 2 (n - 1), reduce_scatter and all_gather: n - 1; NVLS: one hop, no base
+//   NVLS    bus = 2 * efficiency * (channels - 1) * speed: all_reduce pipelines its two halves; bandwidth = as a ring's
 //   ring    bus = channels * speed;  LL: min(LL cap, bus / 2)   LL128: min(0.92 bus, channels * cap)   Simple: bus
 //           bandwidth = that * n / steps
 //   tree    bus = min(0.92 channels * speed, channels * tree cap);  LL: min(bus / 3.8, LL cap)
@@ -112,8 +113,8 @@ NcclTime tree_time(const NcclNode& node, double bytes, NcclProtocol protocol) {
 }
 
 NcclTime nvls_time(const NcclNode& node, double bytes) {
-  const double efficiency = generation_of(node.compute_capability).nvls_efficiency;
-  const double gb_s = node.bus_gb_s() * efficiency * node.ranks / steps_of(Collective::all_reduce, node.ranks);
+  const double bus = 2 * nvls_efficiency(node.compute_capability) * (node.channels - 1) * node.channel_gb_s;
+  const double gb_s = bus * node.ranks / steps_of(Collective::all_reduce, node.ranks);
   return {NcclAlgorithm::nvls, NcclProtocol::simple, (nvls_hop_us + bytes / (gb_s * 1e3)) * 1e-6, node.nvls};
 }
 
@@ -157,6 +158,8 @@ double nccl_cost(const NcclNode& node, Collective kind, std::int64_t bytes, cons
   const auto slower = nccl_predicts(through, kind, bytes, choice.algorithm, choice.protocol);
   return slower->seconds + steps * node.shm_share * extra_hop;
 }
+
+double nvls_efficiency(int compute_capability) { return generation_of(compute_capability).nvls_efficiency; }
 
 std::string nccl_name(const NcclTime& choice) {
   static constexpr std::array<const char*, 3> algorithms{"tree", "ring", "NVLS"};

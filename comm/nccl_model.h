@@ -47,6 +47,9 @@ NcclTime nccl_choice(const NcclNode& node, Collective kind, std::int64_t bytes);
 /// What a choice costs on the real path, with hops through shared host memory at their own speed.
 double nccl_cost(const NcclNode& node, Collective kind, std::int64_t bytes, const NcclTime& choice);
 
+/// What of a link NCCL gives the switch that reduces, by its constants for this GPU; 0 where it knows no such switch.
+double nvls_efficiency(int compute_capability);
+
 std::string nccl_name(const NcclTime& choice);  // "ring LL"
 
 }  // namespace specstep::comm

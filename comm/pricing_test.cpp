@@ -147,6 +147,61 @@ TEST(Floor, NoExactBackendIsBelowIt) {
   }
 }
 
+// Bytes that a GPU must at least receive, over its one link.
+TEST(Floor, NoCollectiveOfNcclIsFasterThanTheLinks) {
+  for (const std::string name : {"h200_nvswitch8", "h100_nvswitch8", "switch_4p4_microchip"}) {
+    const Topology t = fabric(name);
+    double link = 0;
+    for (const Link& l : t.links())
+      if (l.to == t.gpus()[0]) link = std::max(link, l.bytes_per_second);
+    for (const Collective kind :
+         {Collective::all_reduce, Collective::all_gather, Collective::reduce_scatter, Collective::all_to_all})
+      for (std::int64_t bytes : {1 << 16, 1 << 20, 1 << 24, 1 << 28}) {
+        const double received = (kind == Collective::all_gather   ? 7.0
+                                 : kind == Collective::all_reduce ? 14.0 / 8
+                                                                  : 7.0 / 8) *
+                                static_cast<double>(bytes);
+        EXPECT_GE(price("nccl", t, {.kind = kind, .ranks = 8, .bytes = bytes}).seconds, received / link)
+            << name << " " << name_of(kind) << " " << bytes;
+      }
+  }
+}
+
+// Each GPU sends and receives its vector and its part: 9/8 S over 389 GB/s, of which Hopper's switch gives 0.85.
+TEST(Nvls, TheFourPhasesShareTheLinks) {
+  FabricSpec spec = fabric_file("h200_nvswitch8");
+  spec.multicast = true;
+  spec.nccl.nvls = true;
+  const Topology t = build_topology(spec);
+  const auto seconds = [&](const char* id, std::int64_t bytes) {
+    return price(id, t, {.ranks = 8, .bytes = bytes}).seconds;
+  };
+  const double slope = (seconds("nvls", 1 << 28) - seconds("nvls", 1 << 27)) / (1 << 27);
+  EXPECT_NEAR(slope * 389e9 * 0.85, 9.0 / 8, 1e-9);
+  EXPECT_EQ(price("nvls", t, {.ranks = 8, .bytes = 4096}).provenance, Provenance::assumed);
+  double bus = 0;
+  for (std::int64_t mib = 1; mib <= 512; mib += mib < 64 ? 1 : 64) {
+    const double now = static_cast<double>(mib) / seconds("nccl", mib << 20);
+    EXPECT_GE(now, 0.999 * bus) << mib;  // bandwidth does not fall with size
+    bus = now;
+  }
+  EXPECT_EQ(price("nccl", t, {.ranks = 8, .bytes = 1 << 28}).algorithm, "NVLS Simple");
+}
+
+TEST(Nvls, NcclCannotUseASwitchThatIsNotThere) {
+  FabricSpec spec = fabric_file("h200_nvswitch8");
+  spec.nccl.nvls = true;
+  EXPECT_THAT(refusal_of([&] { build_topology(spec); }), HasSubstr("nccl.nvls: true, but the fabric has no multicast"));
+}
+
+TEST(FirstGpus, PriceAsTheyDoInTheWholeFabric) {
+  const FabricSpec whole = fabric_file("asus_dual_turin_collapse");
+  const Topology four = build_topology(first_gpus(whole, 4));
+  EXPECT_EQ(gpu_count(four), 4);
+  EXPECT_DOUBLE_EQ(us_of("pull1", four, 4, 43008), us_of("pull1", build_topology(whole), 4, 43008));
+  EXPECT_EQ(gpu_count(build_topology(first_gpus(whole, 99))), 8);
+}
+
 // A range that what the interface promises must stay in: published and measured values in the test's own words.
 TEST(Anchors, NcclOnHealthyFabrics) {
   const double pcie = us_of("nccl", fabric("switch_4p4_microchip"), 8, 14336);

@@ -50,6 +50,8 @@ struct Phase {
   std::string name;
   Sync sync = Sync::data;
   std::vector<Transfer> transfers;
+  /// It hands on, piece by piece, what the phase before it brings: both use the links at the same time.
+  bool streamed = false;
 };
 
 /// A buffer that is not a rank's own vector: pinned host memory beside a rank, or the reducing switch.

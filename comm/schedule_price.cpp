@@ -16,7 +16,7 @@
 //          reader keeps in flight: sum over its peers of round trip * rate <= window, where the window is
 //          tags * request size on PCIe, and blocks * threads * 16 bytes * peers of the kernel anywhere. The round trip
 //          is the idle one; under load it is window / rate, which is why a fabric that queues shows long round trips.
-//          Declared slowdowns and staging add capacities (slowdown.cpp).
+//          Declared slowdowns and staging add capacities (slowdown.cpp). Streamed phases share with those before them.
 // sums     local bytes while combining, at the reduce bandwidth: what lies in an inbox, the own vector, the result.
 #include "comm/schedule_price.h"
 
@@ -165,6 +165,18 @@ void count_bytes(const PhaseFlows& p, const Topology& t, std::vector<double>& by
       if (at(use.resource) < t.links().size()) by_link[at(use.resource)] += flow.bytes;
 }
 
+/// The phases whose bytes are under way at the same time, as one: a phase and the streamed ones after it.
+std::vector<Phase> running_together(const Schedule& schedule) {
+  std::vector<Phase> groups;
+  for (const Phase& phase : schedule.phases) {
+    if (groups.empty() || !phase.streamed)
+      groups.push_back(phase);
+    else
+      groups.back().transfers.insert(groups.back().transfers.end(), phase.transfers.begin(), phase.transfers.end());
+  }
+  return groups;
+}
+
 double harmonic(int n) {
   double sum = 0;
   for (int i = 1; i <= n; ++i) sum += 1.0 / i;
@@ -220,11 +232,14 @@ SchedulePrice price_schedule(const Schedule& schedule, const Topology& t, const 
   std::vector<double> by_link(t.links().size(), 0);
   double worst = 0;
   for (const Phase& phase : schedule.phases) {
-    const PhaseFlows flows = phase_flows(schedule, phase, t, carrier);
-    const Completion done = finish_all(flows.capacity, flows.flows);
     advance(schedule, phase, t, ready);
     if (carrier.copy_engine) price.fixed += gpu.copy_operation_us.value * 1e-6;
-    price.per_byte += done.seconds + sum_seconds(schedule, phase, t, wire);
+    price.per_byte += sum_seconds(schedule, phase, t, wire);
+  }
+  for (const Phase& phase : running_together(schedule)) {
+    const PhaseFlows flows = phase_flows(schedule, phase, t, carrier);
+    const Completion done = finish_all(flows.capacity, flows.flows);
+    price.per_byte += done.seconds;
     price.slowed_by_fit = price.slowed_by_fit || flows.fitted;
     count_bytes(flows, t, by_link);
     if (done.seconds <= worst || done.limit < 0) continue;

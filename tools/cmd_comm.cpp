@@ -1,12 +1,11 @@
 // specstep comm: one collective over sizes and backends, priced or from measured tables.
-#include <fmt/format.h>
-
 #include <CLI/CLI.hpp>
 #include <memory>
 #include <nlohmann/json.hpp>
 
 #include "comm/report/comm_table.h"
 #include "comm/report/sizes.h"
+#include "model/base/formatted.h"
 #include "tools/cli.h"
 #include "tools/fabric_argument.h"
 
@@ -43,8 +42,30 @@ comm::CommTable priced(const CommCommand& options, const ConfigLibrary& library)
   const NamedFabric named = fabric_argument(options.config, options.common, library);
   comm::Pricer pricer(comm::build_topology(named.spec));
   const int all = comm::gpu_count(pricer.topology());
-  const int ranks = options.ranks > 0 ? options.ranks : named.ranks > 0 ? std::min(named.ranks, all) : all;
-  return comm::comm_table(pricer, {call_of(options, ranks), comm::parse_sizes(options.bytes), options.backends});
+  if (options.ranks > all)
+    throw InputError(Issue{{},
+                           "--ranks",
+                           formatted("is {}", options.ranks),
+                           formatted("at most the {} GPU{} of {}", all, all == 1 ? "" : "s", named.name)});
+  const int ranks = options.ranks > 0 ? options.ranks : named.ranks;
+  std::vector<std::string> backends;
+  for (const std::string& id : options.backends) backends.push_back(CLI::detail::trim_copy(id));
+  return comm::comm_table(pricer, {call_of(options, ranks), comm::parse_sizes(options.bytes), backends});
+}
+
+/// Tables and prices side by side: said where they were launched differently, or may have been.
+void note_other_launch(std::vector<comm::CommTable>& tables) {
+  comm::CommTable& priced = tables.back();
+  bool unknown = false;
+  bool other = false;
+  for (const comm::CommTable& table : tables) {
+    unknown = unknown || !table.mode_known;
+    other = other || (table.mode_known && table.call.captured != priced.call.captured);
+  }
+  const std::string here = priced.call.captured ? "in a CUDA graph" : "launched eagerly";
+  if (other)
+    priced.notes.push_back("priced " + here + ", measured otherwise: their crossovers are not the same question");
+  if (unknown) priced.notes.push_back("priced " + here + "; a table that was launched otherwise crosses elsewhere");
 }
 
 void run_comm(const CommCommand& options) {
@@ -55,14 +76,10 @@ void run_comm(const CommCommand& options) {
   for (const std::string& file : options.tables) {
     const auto measured = comm::measured_table(comm::CsvTable::load(file), {options.hidden, options.value_bytes});
     tables.push_back(comm::measured_comm_table(measured, call_of(options, options.ranks), options.uncertainty));
-    if (options.ranks < 1)
-      tables.back().notes.push_back("bus bandwidths need --ranks: the table does not say how many");
   }
   if (!options.config.empty()) {
     tables.push_back(priced(options, library));
-    if (tables.size() > 1)
-      tables.back().notes.push_back(
-          "priced in a CUDA graph on both sides; a table whose NCCL was launched eagerly crosses elsewhere");
+    note_other_launch(tables);
   }
   std::string text;
   for (const comm::CommTable& table : tables) text += (text.empty() ? "" : "\n") + comm::comm_text(table);
@@ -90,7 +107,8 @@ void add_comm(CLI::App& app) {
   CLI::App* command =
       app.add_subcommand("comm", "one allreduce over sizes and backends; which is best from which size");
   command->add_option("config", options->config, "a run, machine or fabric file, or the name of an installed one");
-  command->add_option("--ranks", options->ranks, "GPUs that take part; default: those of the run, else all")
+  command
+      ->add_option("--ranks", options->ranks, "GPUs that take part; default: those of the run, else all of the machine")
       ->check(CLI::Range(1, 1024));
   command->add_option("--bytes", options->bytes, "message sizes: a,b,c or a:b:x2 or a:b:step")->capture_default_str();
   command->add_option("--backends", options->backends, "these backends only, separated by commas")->delimiter(',');

@@ -25,6 +25,7 @@ std::vector<comm::MeasuredRate> measured(const std::string& file, const comm::To
   const std::string text = yaml::read_text(file);
   if (text.find("D\\D") == std::string::npos) return comm::measured_rates(comm::CsvTable::parse(text, file), topology);
   const comm::P2pMatrix matrix = comm::parse_p2p_matrix(text, file);
+  for (const std::string& note : matrix.notes) say("note: " + note);
   if (matrix.size() != comm::gpu_count(topology))
     throw InputError(Issue{{file},
                            "",
@@ -49,8 +50,9 @@ void add_fabric(CLI::App& app) {
       app.add_subcommand("fabric", "what connects the GPUs, what patterns of flows get, what looks broken");
   command->add_option("config", options->config, "a run, machine or fabric file, or the name of an installed one")
       ->required();
-  command->add_option("--measured", options->measured,
-                      "measured rates: CSV with pattern and write_gbps or read_gbps, or a D\\D matrix of pairs");
+  command->add_option(
+      "--measured", options->measured,
+      "measured rates: CSV with pattern and write_gbps or read_gbps, or the output of p2pBandwidthLatencyTest");
   add_common(*command, options->common, "specstep fabric asus_dual_turin_collapse --measured flows.csv");
   command->callback([options] { run_fabric(*options); });
 }

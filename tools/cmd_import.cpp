@@ -4,9 +4,8 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 
-#include "comm/import/imported.h"
+#include "comm/import/likeness.h"
 #include "comm/import/nccl_tests.h"
-#include "comm/topology.h"
 #include "model/base/formatted.h"
 #include "model/import/hf_config.h"
 #include "tools/cli.h"
@@ -20,7 +19,7 @@ struct ImportCommand {
   CommonOptions common;
   std::string kind;
   std::string file;
-  std::string like = "switch_4p4_microchip";
+  std::string like;
   std::string name;
   bool strict = false;
 };
@@ -36,46 +35,65 @@ struct ImportedText {
 struct ImportKind {
   std::string name;
   std::string summary;
-  std::function<ImportedText(const ImportCommand& options, const comm::FabricSpec& like)> run;
+  std::function<ImportedText(const ImportCommand& options, const ConfigLibrary& library)> run;
 };
 
-ImportedText fabric_text(const comm::Imported& imported) {
-  comm::build_topology(imported.spec);  // what is written can be used
-  return {comm::imported_yaml(imported), imported.notes, {}};
+/// A fabric of `make`, with the numbers of the one that the user names or that fits.
+ImportedText fabric_text(const ImportCommand& options, const ConfigLibrary& library, const comm::GpuFacts& facts,
+                         const std::function<comm::Imported(const comm::FabricSpec&)>& make) {
+  const comm::Likeness from = options.like.empty() ? comm::likeness(facts) : comm::Likeness{options.like, ""};
+  const comm::FabricSpec like = fabric_argument(from.fabric, {}, library).spec;
+  comm::Imported imported = make(like);
+  comm::note_likeness(imported, facts, from, like);
+  ImportedText out{comm::imported_yaml(imported), {}, {}};
+  for (const std::string& assumed : imported.assumed) {
+    out.notes.push_back("assumed: " + assumed);
+    out.open.push_back({{options.file}, "", assumed, ""});
+  }
+  out.notes.insert(out.notes.end(), imported.notes.begin(), imported.notes.end());
+  return out;
 }
 
-ImportedText nccl_xml(const ImportCommand& options, const comm::FabricSpec& like) {
+ImportedText nccl_xml(const ImportCommand& options, const ConfigLibrary& library) {
   const std::string& file = options.file;
   const comm::XmlElement element = comm::parse_xml(yaml::read_text(file), file);
-  if (element.name == "system") return fabric_text(comm::fabric_from_nccl_xml(element, file, like));
+  if (element.name == "system")
+    return fabric_text(options, library, comm::facts_of(element),
+                       [&](const comm::FabricSpec& like) { return comm::fabric_from_nccl_xml(element, file, like); });
   const comm::NcclGraphElement g = comm::graph_element(element, file);
+  const std::string open = "one entry of nccl.graphs; the number of ranks is not in the file: set it";
   return {
       formatted("# graph file: pattern {}, types {} and {}\nranks: 8\nchannels: {}\nchannel_gb_s: {{value: {}, source: "
                 "\"imported from {}\"}}\n",
                 g.pattern, g.type_intra, g.type_inter, g.channels, g.speed_intra, file),
-      {"one entry of nccl.graphs; the number of ranks is not in the file: set it"},
-      {}};
+      {"assumed: " + open},
+      {{{file}, "", open, ""}}};
 }
 
-ImportedText nccl_tests(const ImportCommand& options, const comm::FabricSpec&) {
+ImportedText nccl_tests(const ImportCommand& options, const ConfigLibrary&) {
   const comm::NcclTestTable table = comm::parse_nccl_tests(yaml::read_text(options.file), options.file);
-  ImportedText out{"bytes,nccl_us\n", table.notes, {}};
-  for (const comm::NcclTestRow& row : table.rows)
-    out.text += formatted("{},{:.6g}\n", row.bytes, row.out_of_place.seconds * 1e6);
-  out.notes.push_back(table.ranks ? formatted("{} ranks, by bus over algorithm bandwidth", *table.ranks)
+  ImportedText out{table.csv(), table.notes, table.left_out};
+  for (const Issue& issue : table.left_out) out.notes.push_back("left out: " + issue.text());
+  comm::measured_table(comm::CsvTable::parse(out.text, "imported table"), {});  // what is written can be read
+  out.notes.push_back(table.ranks ? formatted("{} ranks", *table.ranks)
                                   : "the number of ranks does not follow from the bandwidths");
+  if (table.captured) out.notes.push_back(*table.captured ? "measured in a CUDA graph" : "launched eagerly (graph: 0)");
   return out;
 }
 
-ImportedText smi_topo(const ImportCommand& options, const comm::FabricSpec& like) {
-  return fabric_text(comm::fabric_from_smi(comm::parse_smi_topo(yaml::read_text(options.file), options.file), like));
+ImportedText smi_topo(const ImportCommand& options, const ConfigLibrary& library) {
+  const comm::SmiMatrix matrix = comm::parse_smi_topo(yaml::read_text(options.file), options.file);
+  return fabric_text(options, library, comm::facts_of(matrix),
+                     [&](const comm::FabricSpec& like) { return comm::fabric_from_smi(matrix, like); });
 }
 
-ImportedText p2p_matrix(const ImportCommand& options, const comm::FabricSpec& like) {
-  return fabric_text(comm::fabric_from_p2p(comm::parse_p2p_matrix(yaml::read_text(options.file), options.file), like));
+ImportedText p2p_matrix(const ImportCommand& options, const ConfigLibrary& library) {
+  const comm::P2pMatrix matrix = comm::parse_p2p_matrix(yaml::read_text(options.file), options.file);
+  return fabric_text(options, library, comm::facts_of(matrix),
+                     [&](const comm::FabricSpec& like) { return comm::fabric_from_p2p(matrix, like); });
 }
 
-ImportedText hf_config(const ImportCommand& options, const comm::FabricSpec&) {
+ImportedText hf_config(const ImportCommand& options, const ConfigLibrary&) {
   const HfImport imported = import_hf_config(std::filesystem::path(options.file), options.name);
   ImportedText out;
   for (const ImportNote& note : imported.notes) {
@@ -97,7 +115,7 @@ const std::vector<ImportKind>& kinds() {
       {"hf-config", "config.json of a Hugging Face model: a stack or a draft", hf_config},
       {"nvidia-smi-topo", "the matrix of nvidia-smi topo -m: a fabric file", smi_topo},
       {"nccl-topo-xml", "NCCL's topology dump: a fabric file; a graph file: an entry of nccl.graphs", nccl_xml},
-      {"p2p-matrix", "bandwidths of all pairs (D\\D layout): a fabric file", p2p_matrix},
+      {"p2p-matrix", "the output of p2pBandwidthLatencyTest: a fabric file", p2p_matrix},
       {"nccl-tests", "the output of all_reduce_perf: a measured table", nccl_tests},
   };
   return rows;
@@ -109,8 +127,7 @@ void run_import(const ImportCommand& options) {
   for (const ImportKind& kind : kinds()) {
     names.push_back(kind.name);
     if (kind.name != options.kind) continue;
-    const comm::FabricSpec like = fabric_argument(options.like, {}, library).spec;
-    const ImportedText out = kind.run(options, like);
+    const ImportedText out = kind.run(options, library);
     for (const std::string& note : out.notes) say("note: " + note);
     if (options.strict) throw_if_any(out.open);
     return deliver(options.common, {out.text,
@@ -132,8 +149,8 @@ void add_import(CLI::App& app) {
   for (const ImportKind& kind : kinds()) kinds_text += formatted("{}{}", kinds_text.empty() ? "" : ", ", kind.name);
   command->add_option("kind", options->kind, kinds_text)->required();
   command->add_option("file", options->file, "the file to import")->required();
-  command->add_option("--like", options->like, "fabric of similar GPUs, for what the file does not say")
-      ->capture_default_str();
+  command->add_option("--like", options->like,
+                      "fabric of similar GPUs, for what the file does not say; default: the installed one that fits");
   command->add_option("--name", options->name, "hf-config: name of the result; otherwise that of the file");
   command->add_flag("--strict", options->strict, "refuse what the file leaves open, instead of saying what is assumed");
   add_common(*command, options->common, "specstep import nvidia-smi-topo topo.txt > my-fabric.yaml");

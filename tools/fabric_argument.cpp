@@ -1,6 +1,7 @@
 // Finding the fabric of what a user names.
 #include "tools/fabric_argument.h"
 
+#include "comm/topology.h"
 #include "sim/config.h"
 
 namespace specstep {
@@ -23,18 +24,29 @@ fs::path find(const std::string& text, const ConfigLibrary& library) {
                          "a run, machine or fabric file, or the name of an installed one: " + one_of(names)});
 }
 
+NamedFabric of_machine(const MachineSpec& machine, std::int64_t ranks) {
+  return {comm::first_gpus(machine.fabric, static_cast<int>(machine.count)), static_cast<int>(ranks), machine.name};
+}
+
 }  // namespace
 
 NamedFabric fabric_argument(const std::string& text, const CommonOptions& options, const ConfigLibrary& library) {
   const fs::path path = find(text, library);
   const ReadOptions how = read_options(options, library);
   const yaml::Node root = load_with_base(path);
-  if (root.find("links")) return {read_config<comm::FabricSpec>(root, how), 0};
+  if (root.find("links")) {
+    auto spec = read_config<comm::FabricSpec>(root, how);
+    const int all = comm::gpu_count(comm::build_topology(spec));
+    return {std::move(spec), all, path.stem().string()};
+  }
   if (root.find("stack")) {
     const auto run = read_config<RunConfig>(root, how);
-    return {run.machine.fabric, static_cast<int>(run.parallel.tensor)};
+    return of_machine(run.machine, run.parallel.tensor);
   }
-  if (root.find("gpu") && root.find("fabric")) return {read_config<MachineSpec>(root, how).fabric, 0};
+  if (root.find("gpu") && root.find("fabric")) {
+    const auto machine = read_config<MachineSpec>(root, how);
+    return of_machine(machine, machine.count);
+  }
   throw InputError(Issue{root.at, "", "no fabric in this file", "a run, a machine or a fabric"});
 }
 

@@ -9,8 +9,9 @@
 namespace specstep {
 
 struct NamedFabric {
-  comm::FabricSpec spec;
-  int ranks = 0;  // tensor parallel size of a run; 0 when the file is no run
+  comm::FabricSpec spec;  // with the GPUs that the machine has
+  int ranks = 0;          // how many take part by default: the tensor parallel size of a run, else all GPUs
+  std::string name;       // of the machine or the fabric, for messages
 };
 
 /// Names are looked up among fabrics, then machines, then runs. Throws InputError that lists the fabrics.

@@ -26,15 +26,31 @@ double wire_of(NcclProtocol protocol, double bytes) {
   return 1;
 }
 
+/// What the links give NCCL's algorithms.
+struct OnLinks {
+  SchedulePrice ring;
+  std::optional<SchedulePrice> nvls;
+
+  const SchedulePrice& of(const NcclTime& choice) const {
+    return choice.algorithm == NcclAlgorithm::nvls && nvls ? *nvls : ring;
+  }
+};
+
+OnLinks links_for(const Topology& t, const Call& call, const NcclNode& node) {
+  OnLinks links{price_schedule(ring(call.kind, in_rank_order(call.ranks)), t, {}), {}};
+  if (node.nvls && t.nvswitch() >= 0) links.nvls = switch_price(t, call.ranks);
+  return links;
+}
+
 /// NCCL's model knows the fabric only by its channel graph. What the links give a ring is a bound that it cannot beat:
-/// a narrower or slower link than the graph was found on shows here.
-CommPrice collective_price(const NcclNode& node, const SchedulePrice& links, const Call& call, double eager_us) {
+/// a narrower or slower link than the graph was found on shows here. Schedules count the whole vector: of an all_gather
+/// what all ranks contribute.
+CommPrice collective_price(const NcclNode& node, const OnLinks& by_algorithm, const Call& call, double eager_us) {
   const NcclTime choice = nccl_choice(node, call.kind, call.bytes);
   const double modelled = nccl_cost(node, call.kind, call.bytes, choice);
-  const double on_links = choice.algorithm == NcclAlgorithm::nvls
-                              ? 0
-                              : links.per_byte * wire_of(choice.protocol, static_cast<double>(call.bytes)) *
-                                    static_cast<double>(call.bytes);
+  const SchedulePrice& links = by_algorithm.of(choice);
+  const double whole = static_cast<double>(call.bytes) * (call.kind == Collective::all_gather ? call.ranks : 1);
+  const double on_links = links.per_byte * wire_of(choice.protocol, whole) * whole;
   const double captured = std::max(modelled, on_links);
   const double seconds = with_launch(captured, call.captured, eager_us * us);
   std::string where = node.shm_share > 0 ? "steps through shared host memory" : "steps of the ring or tree";
@@ -43,7 +59,7 @@ CommPrice collective_price(const NcclNode& node, const SchedulePrice& links, con
   if (on_links > modelled) where = links.bottleneck;
   if (seconds > captured) where = "eager launch";
   return {seconds, nccl_name(choice), where, node.shm_share > 0 ? Provenance::fit : Provenance::datasheet,
-          choice.protocol == NcclProtocol::simple && call.bytes < 65536};
+          choice.algorithm == NcclAlgorithm::nvls || (choice.protocol == NcclProtocol::simple && call.bytes < 65536)};
 }
 
 /// All-to-all is a group of sends and receives: the base and one step of a ring, and the bytes on the links.
@@ -69,8 +85,9 @@ Prepared prepare(const Topology& t, const Call& call) {
   const NcclNode node = nccl_node(t, call.ranks);
   const double eager_us = t.spec().nccl.eager_us.value;
   if (call.kind == Collective::all_to_all) return exchange(t, call, node, eager_us);
-  const SchedulePrice links = price_schedule(ring(call.kind, in_rank_order(call.ranks)), t, {});
-  return [node, links, eager_us](const Call& now) { return collective_price(node, links, now, eager_us); };
+  return [node, links = links_for(t, call, node), eager_us](const Call& now) {
+    return collective_price(node, links, now, eager_us);
+  };
 }
 
 /// For counting bytes: a ring in LL, or the pairwise exchange.

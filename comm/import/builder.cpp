@@ -2,11 +2,23 @@
 #include "comm/import/builder.h"
 
 #include <algorithm>
+#include <array>
 
 namespace specstep::comm {
 namespace {
 
 constexpr double gb_s_per_nvlink = 20.6;  // NVLink 4: NVIDIA/nccl@v2.28.9-1 src/graph/topo.h
+constexpr int slot_width = 16;
+
+/// Gigabits per second of a lane after its line code: PCIe Base Specification 6.0 (8b/10b, 128b/130b, flits).
+double lane_rate(int generation) {
+  constexpr std::array<double, 7> rates{0, 2.5 * 0.8, 5 * 0.8, 8 * 128 / 130.0, 16 * 128 / 130.0, 32 * 128 / 130.0, 64};
+  return rates[static_cast<std::size_t>(std::clamp(generation, 0, 6))];
+}
+
+Quantity scaled(const Quantity& of, double factor, const std::string& how) {
+  return {of.value * factor, how + " of: " + of.source, of.fitted};
+}
 
 }  // namespace
 
@@ -46,9 +58,39 @@ const LinkType& FabricBuilder::ensure(const std::string& name, LinkKind kind, do
   return spec_.link_types.emplace(name, type).first->second;
 }
 
-void FabricBuilder::pcie(const std::string& a, const std::string& b) {
-  ensure("pcie", LinkKind::pcie, 56.3, 0.1925, "assumed: Gen5 x16 as on measured hosts");
-  spec_.links.push_back({a, b, "pcie", {}});
+std::string FabricBuilder::pcie_type(int generation) {
+  LinkType base = ensure("pcie", LinkKind::pcie, 56.3, 0.1925, "assumed: Gen5 x16 as on measured hosts");
+  if (base.generation == 0) base.generation = 5;
+  if (base.width == 0) base.width = slot_width;
+  const int wanted = generation > 0 ? generation : base.generation;
+  if (wanted == base.generation && base.width == slot_width) {
+    spec_.link_types["pcie"] = base;
+    return "pcie";
+  }
+  const std::string name = "pcie_gen" + std::to_string(wanted);
+  const double factor = lane_rate(wanted) / lane_rate(base.generation) * slot_width / base.width;
+  LinkType type = base;
+  const std::string how = "by the rate of a lane, Gen" + std::to_string(wanted) + " x16 out";
+  type.bandwidth_gb_s = scaled(base.bandwidth_gb_s, factor, how);
+  if (base.back_gb_s) type.back_gb_s = scaled(*base.back_gb_s, factor, how);
+  type.generation = wanted;
+  type.width = slot_width;
+  spec_.link_types.emplace(name, type);
+  return name;
+}
+
+void FabricBuilder::pcie(const std::string& a, const std::string& b, Trained trained) {
+  LinkSpec link{a, b, "pcie", {}};
+  if (trained.generation > 0 || trained.width > 0)
+    link.type = pcie_type(trained.generation);
+  else
+    ensure("pcie", LinkKind::pcie, 56.3, 0.1925, "assumed: Gen5 x16 as on measured hosts");
+  if (trained.width > 0 && trained.width < slot_width) link.width = trained.width;
+  spec_.links.push_back(link);
+}
+
+void FabricBuilder::path(const std::string& a, const std::string& b, PathClass path) {
+  spec_.paths.push_back({a, b, path});
 }
 
 void FabricBuilder::nvlink(const std::string& a, const std::string& b, int count) {
@@ -81,14 +123,19 @@ void FabricBuilder::memory(const std::string& id, const std::string& socket) {
   spec_.links.push_back({socket, id, "memory", {}});
 }
 
-void FabricBuilder::measured_link(const std::string& a, const std::string& b, double gb_s, const std::string& source) {
-  LinkType type = ensure("pcie", LinkKind::pcie, gb_s, 0.1925, "assumed: as on measured hosts");
-  type.bandwidth_gb_s = {gb_s, source, false};
+void FabricBuilder::measured_link(const LinkSpec& ends, LinkKind kind, const Quantity& gb_s) {
+  const LinkType* like = like_type(kind);
+  const double latency = kind == LinkKind::nvlink ? 0.285 : 0.1925;
+  LinkType type = like ? *like : LinkType{};
+  type.kind = kind;
+  if (!like) type.latency_us = {latency, "assumed: as on measured hosts", false};
+  type.bandwidth_gb_s = gb_s;
+  type.back_gb_s.reset();
   type.generation = 0;
   type.width = 0;
-  const std::string name = "of_" + a;
+  const std::string name = ends.type.empty() ? "of_" + ends.a : ends.type;
   spec_.link_types[name] = type;
-  spec_.links.push_back({a, b, name, {}});
+  spec_.links.push_back({ends.a, ends.b, name, {}});
 }
 
 FabricSpec FabricBuilder::take() {

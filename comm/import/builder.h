@@ -8,6 +8,12 @@
 
 namespace specstep::comm {
 
+/// What a PCIe link trained at; 0 where it is not known.
+struct Trained {
+  int generation = 0;
+  int width = 0;
+};
+
 /// Starts as `like` without its layout: link types, GPU ends and NCCL part are kept. Types that `like` lacks are added
 /// with numbers that say that they are assumed.
 class FabricBuilder {
@@ -16,13 +22,15 @@ class FabricBuilder {
 
   void node(const std::string& id, NodeKind kind);
   bool has(const std::string& id) const;
-  void pcie(const std::string& a, const std::string& b);
+  /// At the rate of the fabric it is like, scaled to what the link trained at.
+  void pcie(const std::string& a, const std::string& b, Trained trained = {});
   /// `count` bonded NVLinks between two nodes.
   void nvlink(const std::string& a, const std::string& b, int count);
   void socket_link(const std::string& a, const std::string& b);
   void memory(const std::string& id, const std::string& socket);
-  /// A PCIe link of its own type.
-  void measured_link(const std::string& a, const std::string& b, double gb_s, const std::string& source);
+  /// A link of its own type, of kind pcie or nvlink.
+  void measured_link(const LinkSpec& ends, LinkKind kind, const Quantity& gb_s);
+  void path(const std::string& a, const std::string& b, PathClass path);
 
   FabricSpec take();
 
@@ -30,6 +38,7 @@ class FabricBuilder {
   const LinkType& ensure(const std::string& name, LinkKind kind, double gb_s, double latency_us,
                          const std::string& source);
   const LinkType* like_type(LinkKind kind) const;
+  std::string pcie_type(int generation);
 
   FabricSpec spec_;
   std::map<std::string, LinkType> known_;

@@ -7,13 +7,12 @@
 #include <set>
 
 #include "comm/import/builder.h"
+#include "comm/topology.h"
 #include "model/base/config_io.h"
 #include "model/base/formatted.h"
 
 namespace specstep::comm {
 namespace {
-
-constexpr int most_nvlinks = 18;  // of one GPU: Hopper and Blackwell
 
 /// Groups of GPUs that are joined by cells no further than `reach`.
 std::vector<std::vector<int>> groups_within(const SmiMatrix& m, const std::function<bool(const PairCell&)>& joined) {
@@ -46,11 +45,10 @@ class SmiImport {
     for (std::size_t i = 0; i < m_.gpus.size(); ++i) build_.node(gpu(static_cast<int>(i)), NodeKind::gpu);
     sockets();
     nvlinks();
-    notes_.push_back("bandwidths and latencies are not in the matrix: taken over from the fabric it is like");
-    notes_.push_back(
+    assumed_.push_back(
         "whether pairs have peer access is not in the matrix (nvidia-smi topo -p2p rw): all are taken to have it");
     if (m_.nics > 0) notes_.push_back(formatted("{} network devices left out", m_.nics));
-    return {build_.take(), std::move(notes_)};
+    return {build_.take(), std::move(notes_), std::move(assumed_)};
   }
 
  private:
@@ -84,8 +82,8 @@ class SmiImport {
       roots(groups[s], socket);
       for (std::size_t t = 0; t < s; ++t) build_.socket_link("cpu" + std::to_string(t), socket);
     }
-    notes_.push_back(formatted("{} sockets inferred{}", groups.size(),
-                               groups.size() > 2 ? "; every two taken to be joined directly" : ""));
+    assumed_.push_back(formatted("{} socket{} inferred{}", groups.size(), groups.size() == 1 ? "" : "s",
+                                 groups.size() > 2 ? "; every two taken to be joined directly" : ""));
   }
 
   void roots(const std::vector<int>& members, const std::string& socket) {
@@ -134,7 +132,7 @@ class SmiImport {
       build_.node("nvswitch", NodeKind::nvswitch);
       for (std::size_t i = 0; i < m_.gpus.size(); ++i)
         build_.nvlink(gpu(static_cast<int>(i)), "nvswitch", m_.cells[i][i == 0 ? 1 : 0].nvlinks);
-      notes_.push_back(formatted("more than {} NVLinks per GPU over all pairs: an NVSwitch inferred", most_nvlinks));
+      assumed_.push_back(formatted("more than {} NVLinks per GPU over all pairs: an NVSwitch inferred", most_nvlinks));
       return;
     }
     for (std::size_t a = 0; a < m_.gpus.size(); ++a)
@@ -147,6 +145,7 @@ class SmiImport {
   const SmiMatrix& m_;
   FabricBuilder build_;
   std::vector<std::string> notes_;
+  std::vector<std::string> assumed_;
   int root_count_ = 0;
   int switch_count_ = 0;
 };
@@ -155,30 +154,13 @@ class SmiImport {
 
 Imported fabric_from_smi(const SmiMatrix& matrix, const FabricSpec& like) { return SmiImport(matrix, like).run(); }
 
-Imported fabric_from_p2p(const P2pMatrix& matrix, const FabricSpec& like) {
-  FabricBuilder build(like, formatted("{} GPUs, imported from a bandwidth matrix of pairs", matrix.size()));
-  std::vector<std::string> notes;
-  build.node("switch0", NodeKind::pcie_switch);
-  double best = 0;
-  for (int g = 0; g < matrix.size(); ++g) best = std::max(best, matrix.best_of(g));
-  for (int g = 0; g < matrix.size(); ++g) {
-    const std::string gpu = "gpu" + std::to_string(g);
-    build.node(gpu, NodeKind::gpu);
-    build.measured_link(gpu, "switch0", matrix.best_of(g), "best pair of this GPU in the imported matrix");
-    if (matrix.best_of(g) < 0.95 * best)
-      notes.push_back(formatted("{} is slow in all its pairs: {:.2f} GB/s at best, others up to {:.2f}", gpu,
-                                matrix.best_of(g), best));
-  }
-  notes.push_back(
-      "the layout is not in the matrix: one switch assumed, so nothing is shared between flows of different GPUs");
-  notes.push_back("the diagonal is on-device bandwidth and no link: left out");
-  return {build.take(), std::move(notes)};
-}
-
 std::string imported_yaml(const Imported& imported) {
   std::string text;
+  for (const std::string& open : imported.assumed) text += "# assumed: " + open + "\n";
   for (const std::string& note : imported.notes) text += "# " + note + "\n";
-  return text + to_yaml(dump_config(imported.spec));
+  text += to_yaml(dump_config(imported.spec));
+  build_topology(read_config<FabricSpec>(yaml::parse(text, "imported fabric")));
+  return text;
 }
 
 }  // namespace specstep::comm

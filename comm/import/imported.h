@@ -10,10 +10,11 @@
 
 namespace specstep::comm {
 
-/// A fabric and what was inferred, assumed, or could not be known.
+/// A fabric and what is to be known of it.
 struct Imported {
   FabricSpec spec;
-  std::vector<std::string> notes;
+  std::vector<std::string> notes;         // what was read, and what was left out
+  std::vector<std::string> assumed = {};  // what the source leaves open
 };
 
 /// `like`: an installed fabric of similar GPUs; its link types, GPU ends and NCCL part are taken over.
@@ -21,7 +22,8 @@ Imported fabric_from_smi(const SmiMatrix& matrix, const FabricSpec& like);
 Imported fabric_from_nccl_xml(const XmlElement& system, const std::string& file, const FabricSpec& like);
 Imported fabric_from_p2p(const P2pMatrix& matrix, const FabricSpec& like);
 
-/// The YAML of an imported fabric, notes as comments on top.
+/// The YAML of an imported fabric, what is assumed and the notes as comments on top. Throws InputError when specstep
+/// would not read it again.
 std::string imported_yaml(const Imported& imported);
 
 }  // namespace specstep::comm

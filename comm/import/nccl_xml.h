@@ -13,6 +13,7 @@ namespace specstep::comm {
 struct XmlElement {
   std::string name;
   int line = 0;
+  int column = 0;
   std::vector<std::pair<std::string, std::string>> attributes;
   std::vector<XmlElement> children;
 

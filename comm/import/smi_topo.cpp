@@ -14,9 +14,12 @@ namespace {
 const std::vector<std::string> class_names{"X", "NV", "PIX", "PXB", "PHB", "NODE", "SYS"};
 const std::vector<std::string> status_words{"OK", "CNS", "GNS", "TNS", "NS", "DR", "U"};
 
+constexpr int most_bonded = 64;  // as the width of a link type
+
 struct Line {
   int number = 0;
-  std::vector<std::string> cells;  // trimmed; empty ones kept
+  std::vector<std::string> cells = {};  // trimmed; empty ones kept
+  std::vector<int> columns = {};        // where each begins, from 1
 };
 
 std::string without_colours(std::string_view text) {
@@ -37,25 +40,23 @@ std::string trimmed(std::string_view text) {
   return std::string(text.substr(first, text.find_last_not_of(" \t") - first + 1));
 }
 
-std::vector<std::string> split(const std::string& line) {
-  std::vector<std::string> cells;
-  if (line.find('\t') == std::string::npos) {  // pasted with spaces
-    for (std::size_t i = 0; i < line.size();) {
-      const std::size_t begin = line.find_first_not_of(' ', i);
-      if (begin == std::string::npos) break;
-      const std::size_t end = std::min(line.find(' ', begin), line.size());
-      cells.push_back(line.substr(begin, end - begin));
-      i = end;
-    }
-    return cells;
-  }
-  std::size_t begin = 0;
-  while (begin <= line.size()) {
-    const std::size_t end = std::min(line.find('\t', begin), line.size());
-    cells.push_back(trimmed(std::string_view(line).substr(begin, end - begin)));
+Line split(int number, const std::string& line) {
+  Line parted{number};
+  const auto add = [&](std::size_t begin, std::size_t end) {
+    const std::string_view cell = std::string_view(line).substr(begin, end - begin);
+    const std::size_t first = std::min(cell.find_first_not_of(" \t"), cell.size());
+    parted.cells.push_back(trimmed(cell));
+    parted.columns.push_back(static_cast<int>(begin + first) + 1);
+  };
+  const bool tabs = line.find('\t') != std::string::npos;
+  for (std::size_t begin = 0; begin <= line.size();) {
+    if (!tabs) begin = line.find_first_not_of(' ', begin);  // pasted with spaces
+    if (begin == std::string::npos) break;
+    const std::size_t end = std::min(line.find(tabs ? '\t' : ' ', begin), line.size());
+    add(begin, end);
     begin = end + 1;
   }
-  return cells;
+  return parted;
 }
 
 std::optional<int> number_after(const std::string& text, std::string_view prefix) {
@@ -79,7 +80,7 @@ std::vector<Line> lines_of(std::string_view text) {
   for (int number = 1; begin < plain.size(); ++number) {
     const std::size_t end = std::min(plain.find('\n', begin), plain.size());
     const std::string line = plain.substr(begin, end - begin);
-    if (!trimmed(line).empty()) lines.push_back({number, split(line)});
+    if (!trimmed(line).empty()) lines.push_back(split(number, line));
     begin = end + 1;
   }
   return lines;
@@ -101,8 +102,8 @@ class Reader {
   }
 
  private:
-  [[noreturn]] void refuse(int line, const std::string& what, const std::string& allowed = "") const {
-    throw InputError({{file_, line, 1}, "", what, allowed});
+  [[noreturn]] void refuse(int line, const std::string& what, const std::string& allowed, int column = 1) const {
+    throw InputError({{file_, line, column}, "", what, allowed});
   }
 
   bool header(const Line& line) {
@@ -128,15 +129,21 @@ class Reader {
     return true;
   }
 
-  PairCell cell(const Line& line, const std::string& text) const {
+  PairCell cell(const Line& line, std::size_t index) const {
+    const std::string& text = line.cells[index];
+    const int column = line.columns[index];
     if (text == "X") return {PairClass::self, 0};
-    if (const auto links = number_after(text, "NV"); links && *links > 0) return {PairClass::nvlink, *links};
+    if (const auto links = number_after(text, "NV"); links && *links > 0) {
+      if (*links > most_bonded)
+        refuse(line.number, "'" + text + "' NVLinks", formatted("NV1 to NV{}", most_bonded), column);
+      return {PairClass::nvlink, *links};
+    }
     for (std::size_t k = 2; k < class_names.size(); ++k)
       if (text == class_names[k]) return {static_cast<PairClass>(k), 0};
     if (std::find(status_words.begin(), status_words.end(), text) != status_words.end())
       refuse(line.number, "'" + text + "' is a P2P status and not a class of links",
-             "the output of nvidia-smi topo -m, without -p2p");
-    refuse(line.number, "'" + text + "' is not a class of links", "X, NV#, PIX, PXB, PHB, NODE or SYS");
+             "the output of nvidia-smi topo -m, without -p2p", column);
+    refuse(line.number, "'" + text + "' is not a class of links", "X, NV#, PIX, PXB, PHB, NODE or SYS", column);
   }
 
   void row(const Line& line) {
@@ -148,8 +155,8 @@ class Reader {
     std::vector<PairCell> cells;
     for (std::size_t d = 0; d < devices_.size(); ++d) {
       if (d + 1 >= line.cells.size() || line.cells[d + 1].empty())
-        refuse(line.number, "no cell for " + devices_[d], formatted("{} cells", devices_.size()));
-      if (is_gpu(devices_[d])) cells.push_back(cell(line, line.cells[d + 1]));
+        refuse(line.number, "no cell for " + devices_[d], formatted("{} cells", devices_.size()), line.columns.back());
+      if (is_gpu(devices_[d])) cells.push_back(cell(line, d + 1));
     }
     if (cells[expected].kind != PairClass::self) refuse(line.number, "no X for " + name + " itself", "X");
     matrix_.cells.push_back(std::move(cells));
@@ -175,6 +182,25 @@ class Reader {
                          class_name(mirror)),
                "a symmetric matrix");
       }
+    require_tree();
+  }
+
+  /// Distances over PCIe are those of a tree: of three GPUs no pair is further apart than both others.
+  void require_tree() const {
+    const auto pcie = [&](std::size_t a, std::size_t b) { return matrix_.cells[a][b].kind != PairClass::nvlink; };
+    for (std::size_t a = 0; a < matrix_.cells.size(); ++a)
+      for (std::size_t b = 0; b < a; ++b)
+        for (std::size_t via = 0; via < matrix_.cells.size(); ++via) {
+          if (via == a || via == b || !pcie(a, b) || !pcie(a, via) || !pcie(via, b)) continue;
+          const PairCell& one = matrix_.cells[a][via];
+          const PairCell& other = matrix_.cells[via][b];
+          if (matrix_.cells[a][b].kind <= std::max(one.kind, other.kind)) continue;
+          refuse(row_lines_[a],
+                 formatted("{} to {} is {}, but {} is {} from the one and {} from the other", matrix_.gpus[a],
+                           matrix_.gpus[b], class_name(matrix_.cells[a][b]), matrix_.gpus[via], class_name(one),
+                           class_name(other)),
+                 "distances that fit each other");
+        }
   }
 
   const std::string& file_;

@@ -11,6 +11,8 @@
 
 namespace specstep::comm {
 
+inline constexpr int most_nvlinks = 18;  // of one GPU: Hopper and Blackwell
+
 /// How two GPUs are joined, from near to far.
 enum class PairClass { self, nvlink, pix, pxb, phb, node, sys };
 

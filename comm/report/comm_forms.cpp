@@ -30,17 +30,36 @@ std::set<std::int64_t> sizes_of(const CommTable& table) {
   return sizes;
 }
 
+/// Names and times of a table with one width for its columns.
+std::size_t column_width(const CommTable& table) {
+  std::size_t width = 9;
+  for (const CommRow& row : table.rows)
+    width = std::max({width, row.backend.size(), formatted("{:.2f}", row.seconds * 1e6).size()});
+  return width;
+}
+
+std::string launch_text(const CommTable& table) {
+  return !table.mode_known     ? "launch not given (graph or eager)"
+         : table.call.captured ? "in a CUDA graph"
+                               : "launched eagerly";
+}
+
+std::string mode_of(const CommTable& table) {
+  return !table.mode_known ? "unknown" : table.call.captured ? "graph" : "eager";
+}
+
 std::string times_text(const CommTable& table) {
   const std::vector<std::string> ids = backends_of(table);
+  const std::size_t width = column_width(table);
   std::string text = formatted("{:>12}", "us");
-  for (const std::string& id : ids) text += formatted(" {:>9}", id);
+  for (const std::string& id : ids) text += formatted(" {:>{}}", id, width);
   text += "  best\n";
   for (std::int64_t bytes : sizes_of(table)) {
     text += formatted("{:>12}", grouped(bytes));
     const CommRow* best = nullptr;
     for (const std::string& id : ids) {
       const CommRow* row = find(table, id, bytes);
-      text += row ? formatted(" {:>9.2f}", row->seconds * 1e6) : formatted(" {:>9}", "-");
+      text += row ? formatted(" {:>{}.2f}", row->seconds * 1e6, width) : formatted(" {:>{}}", "-", width);
       const bool real = row && id != "null" && id != "delay" && id != "q8" && row->algorithm != "out of line, not used";
       if (real && (!best || row->seconds < best->seconds)) best = row;
     }
@@ -57,14 +76,16 @@ std::string link_text(const CommRow& row) {
 }
 
 std::string details_text(const CommTable& table, std::int64_t bytes) {
+  const std::size_t width = column_width(table);
   std::string text =
-      formatted("at {}\n{:<9} {:>9} {:>9} {:>9}  {:<26} {:<34} {}\n", bytes_text(static_cast<double>(bytes)), "backend",
-                "us", "alg GB/s", "bus GB/s", "algorithm", "held back by", "bytes over links");
+      formatted("at {}\n{:<9} {:>{}} {:>9} {:>9}  {:<26} {:<34} {}\n", bytes_text(static_cast<double>(bytes)),
+                "backend", "us", width, "alg GB/s", "bus GB/s", "algorithm", "held back by", "bytes over links");
   for (const CommRow& row : table.rows) {
     if (row.bytes != bytes) continue;
-    text += formatted("{:<9} {:>9.2f} {:>9.2f} {:>9.2f}  {:<26} {:<34} {}{}\n", row.backend, row.seconds * 1e6,
-                      row.algorithm_gb_s, row.bus_gb_s, row.algorithm, row.bottleneck, link_text(row),
-                      row.extrapolated ? "  (extrapolated)" : "");
+    text += formatted("{:<9} {:>{}.2f} {:>9.2f} {:>9.2f}  {:<26} {:<34} {}{}{}\n", row.backend, row.seconds * 1e6,
+                      width, row.algorithm_gb_s, row.bus_gb_s, row.algorithm, row.bottleneck, link_text(row),
+                      row.extrapolated ? "  (extrapolated)" : "",
+                      row.provenance == Provenance::assumed ? "  (assumed)" : "");
   }
   return text;
 }
@@ -72,9 +93,9 @@ std::string details_text(const CommTable& table, std::int64_t bytes) {
 }  // namespace
 
 std::string comm_text(const CommTable& table) {
-  const std::string ranks = table.call.ranks > 0 ? formatted(" on {} ranks", table.call.ranks) : "";
-  std::string text = formatted("{}\n{}{}, {}\n\n", table.title, name_of(table.call.kind), ranks,
-                               table.call.captured ? "in a CUDA graph" : "launched eagerly") +
+  const std::string ranks =
+      table.call.ranks > 0 ? formatted(" on {} rank{}", table.call.ranks, table.call.ranks == 1 ? "" : "s") : "";
+  std::string text = formatted("{}\n{}{}, {}\n\n", table.title, name_of(table.call.kind), ranks, launch_text(table)) +
                      times_text(table) + "\n";
   const bool measured = !table.rows.empty() && table.rows.front().provenance == Provenance::measured;
   if (!measured && !table.rows.empty()) {
@@ -97,8 +118,8 @@ std::string comm_csv(const std::vector<CommTable>& tables) {
   for (const CommTable& table : tables)
     for (const CommRow& r : table.rows)
       text += formatted("{},{},{},{},{:.9g},{:.9g},{:.9g},\"{}\",\"{}\",{:.6g},{:.6g},{}\n", r.backend, r.ranks,
-                        r.bytes, r.captured ? "graph" : "eager", r.seconds, r.low, r.high, r.bottleneck, r.algorithm,
-                        r.algorithm_gb_s, r.bus_gb_s, name_of(r.provenance));
+                        r.bytes, mode_of(table), r.seconds, r.low, r.high, r.bottleneck, r.algorithm, r.algorithm_gb_s,
+                        r.bus_gb_s, name_of(r.provenance));
   return text;
 }
 
@@ -111,9 +132,11 @@ nlohmann::ordered_json comm_json(const std::vector<CommTable>& tables) {
       Json links = Json::object();
       for (const auto& [kind, bytes] : r.link_bytes) links[name_of(kind)] = bytes;
       out["rows"].push_back({{"backend", r.backend},
+                             {"collective", name_of(table.call.kind)},
+                             {"dtype", table.dtype_known ? name_of(table.call.dtype) : "unknown"},
                              {"ranks", r.ranks},
                              {"bytes", r.bytes},
-                             {"mode", r.captured ? "graph" : "eager"},
+                             {"mode", mode_of(table)},
                              {"seconds", r.seconds},
                              {"low", r.low},
                              {"high", r.high},

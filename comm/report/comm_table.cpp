@@ -13,27 +13,44 @@
 namespace specstep::comm {
 namespace {
 
-constexpr double model_uncertainty = 0.15;  // of a curve, see docs/accuracy.md
+constexpr double model_uncertainty = 0.15;  // of a curve without its own, see docs/accuracy.md
 constexpr int search_sizes = 200;           // between the smallest and the largest size, for crossovers
 
-std::vector<std::string> served(const Topology& t, const CommQuery& q, std::vector<std::string>& notes) {
+/// What became of one backend over the sizes that were asked for.
+struct Service {
+  std::size_t refused = 0;  // sizes
+  std::string reason;       // of the first of them
+};
+
+Service service(const std::string& id, const Topology& t, const CommQuery& q) {
+  Service found;
   Call call = q.call;
-  call.bytes = q.sizes.front();
+  for (std::int64_t bytes : q.sizes) {
+    call.bytes = bytes;
+    const auto reason = refusal(id, t, call);
+    if (reason && found.refused++ == 0) found.reason = *reason;
+  }
+  return found;
+}
+
+std::vector<std::string> served(const Topology& t, const CommQuery& q, std::vector<std::string>& notes) {
+  std::vector<std::string> wanted = q.backends;
+  for (const BackendRow& row : backends())  // null and delay exchange nothing: only when asked for
+    if (q.backends.empty() && row.id != "null" && row.id != "delay") wanted.push_back(row.id);
   std::vector<std::string> ids;
-  if (!q.backends.empty()) {
-    for (const std::string& id : q.backends) {
-      if (const auto reason = refusal(id, t, call)) throw InputError({{}, "--backends", *reason, ""});
-      ids.push_back(id);
+  Issues refused;
+  for (const std::string& id : wanted) {
+    const Service s = service(id, t, q);
+    if (s.refused == q.sizes.size()) {
+      refused.push_back({{}, "--backends", s.reason, ""});
+      notes.push_back("left out: " + s.reason);
+      continue;
     }
-    return ids;
+    ids.push_back(id);
+    if (s.refused > 0)
+      notes.push_back(formatted("left out at {} of {} sizes: {}", s.refused, q.sizes.size(), s.reason));
   }
-  for (const BackendRow& row : backends()) {
-    if (row.id == "null" || row.id == "delay") continue;  // no exchange: only when asked for
-    if (const auto reason = refusal(row.id, t, call))
-      notes.push_back("left out: " + *reason);
-    else
-      ids.push_back(row.id);
-  }
+  if (!q.backends.empty() || ids.empty()) throw_if_any(refused);
   return ids;
 }
 
@@ -75,7 +92,7 @@ std::vector<Curve> fine_curves(Pricer& pricer, const CommQuery& q, const std::ve
   const double factor = std::pow(static_cast<double>(q.sizes.back()) / first, 1.0 / search_sizes);
   for (const std::string& id : ids) {
     if (!gives_sum(id)) continue;
-    Curve curve{id, {}};
+    Curve curve{id, {}, backend(id).uncertainty};
     double at = first;
     for (int i = 0; i <= search_sizes; ++i, at *= factor) {
       Call call = q.call;
@@ -123,6 +140,40 @@ void note_nccl_choices(const Topology& t, const CommQuery& q, std::vector<std::s
   }
 }
 
+/// Where NCCL as it comes would use the switch that reduces, but the fabric file does not let it.
+void note_missing_nvls(const Topology& t, const CommQuery& q, std::vector<std::string>& notes) {
+  const bool capable = t.nvswitch() >= 0 && nvls_efficiency(t.spec().nccl.compute_capability) > 0;
+  if (!capable || q.call.kind != Collective::all_reduce || nccl_lacks_graph(t, q.call.ranks)) return;
+  NcclNode node = nccl_node(t, q.call.ranks);
+  if (node.nvls) return;
+  node.nvls = true;
+  for (std::int64_t bytes : q.sizes)
+    if (nccl_choice(node, q.call.kind, bytes).algorithm == NcclAlgorithm::nvls) {
+      notes.push_back(
+          formatted("nccl is priced without NVLS, which it would take at {}; `multicast` and `nccl.nvls` of "
+                    "the fabric allow it",
+                    bytes_text(static_cast<double>(bytes))));
+      return;
+    }
+}
+
+/// What a reader would stumble over in the rows.
+void add_notes(const Topology& t, const CommQuery& q, const std::vector<std::string>& ids,
+               std::vector<std::string>& notes) {
+  const auto has = [&](const char* id) { return std::find(ids.begin(), ids.end(), id) != ids.end(); };
+  if (q.call.ranks < 2) {
+    notes.push_back("one rank: nothing to exchange");
+    return;
+  }
+  if (has("nccl")) {
+    note_nccl_choices(t, q, notes);
+    note_missing_nvls(t, q, notes);
+  }
+  if (has("q8"))
+    notes.push_back(
+        "q8 moves a byte for each value: its bus bandwidth counts the values, and may exceed that of the links");
+}
+
 }  // namespace
 
 double bus_factor(Collective kind, int ranks) {
@@ -136,28 +187,35 @@ CommTable comm_table(Pricer& pricer, const CommQuery& q) {
   const Topology& t = pricer.topology();
   CommTable table{.title = t.spec().summary, .call = q.call};
   const std::vector<std::string> ids = served(t, q, table.notes);
-  if (ids.empty()) throw InputError({{}, "--backends", "no backend can serve this call here", ""});
   for (const std::string& id : ids)
     for (std::int64_t bytes : q.sizes) {
       Call call = q.call;
       call.bytes = bytes;
-      if (const auto reason = refusal(id, t, call)) {
-        table.notes.push_back("left out: " + *reason);
-        continue;
-      }
-      table.rows.push_back(row_at(pricer, id, call));
+      if (!refusal(id, t, call)) table.rows.push_back(row_at(pricer, id, call));
     }
-  if (q.sizes.size() > 1) {
+  if (q.sizes.size() > 1 && q.call.ranks > 1) {
     const std::vector<Curve> curves = fine_curves(pricer, q, ids);
     table.changes = crossovers(curves, model_uncertainty);
     table.against = against_nccl(curves);
   }
-  if (std::find(ids.begin(), ids.end(), "nccl") != ids.end()) note_nccl_choices(t, q, table.notes);
+  add_notes(t, q, ids, table.notes);
   return table;
 }
 
-CommTable measured_comm_table(const MeasuredTable& measured, const Call& call, double uncertainty) {
+CommTable measured_comm_table(const MeasuredTable& measured, const Call& asked, double uncertainty) {
+  if (measured.ranks && asked.ranks > 0 && *measured.ranks != asked.ranks)
+    throw InputError({{measured.file},
+                      "ranks",
+                      formatted("is {} in the table, {} by --ranks", *measured.ranks, asked.ranks),
+                      "the same, or no --ranks"});
+  Call call = asked;
+  call.ranks = measured.ranks.value_or(asked.ranks);
+  call.captured = measured.captured.value_or(asked.captured);
+  call.dtype = measured.dtype.value_or(asked.dtype);
   CommTable table{.title = "measured: " + measured.file, .call = call, .notes = measured.notes};
+  table.mode_known = measured.captured || !asked.captured;  // --eager is said, a graph is only the default
+  table.dtype_known = measured.dtype.has_value();
+  if (call.ranks < 1) table.notes.push_back("bus bandwidths need --ranks: the table does not say how many");
   std::vector<Curve> curves;
   for (const MeasuredCurve& curve : measured.curves) {
     curves.push_back(without_outliers(curve));

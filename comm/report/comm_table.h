@@ -40,15 +40,19 @@ struct CommRow {
 struct CommTable {
   std::string title;
   Call call;
+  bool mode_known = true;          // a measured table may not say how its calls were launched
+  bool dtype_known = true;         // nor of what type its values were
   std::vector<CommRow> rows;       // backend by backend
   std::vector<Crossover> changes;  // of the best of all
   std::vector<Crossover> against;  // of nccl and the one-shot backends, two by two
   std::vector<std::string> notes;
 };
 
-/// Throws InputError when a backend that was asked for is refused; without a list, refusals become notes.
+/// A backend that serves none of the sizes becomes a note, or InputError when it was asked for; so does a query that no
+/// backend serves, with the reason of each. Sizes that a backend cannot serve are left out with one note.
 CommTable comm_table(Pricer& pricer, const CommQuery& query);
-/// From measured tables; `ranks` and `captured` as the user says.
+/// From measured tables. What the table says of ranks, launch and type is used, else what `call` says; InputError when
+/// `call.ranks` contradicts the table.
 CommTable measured_comm_table(const MeasuredTable& table, const Call& call, double uncertainty);
 
 /// Bus over algorithm bandwidth, as nccl-tests defines it; 0 when the number of ranks is not known.

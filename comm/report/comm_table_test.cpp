@@ -22,6 +22,8 @@ TEST(Sizes, AreReadAsWritten) {
   EXPECT_THAT(parse_sizes("1K:4K"), ElementsAre(1024, 2048, 4096));
   EXPECT_THAT(parse_sizes("100:250:50"), ElementsAre(100, 150, 200, 250));
   EXPECT_THAT(parse_sizes("1M,1KiB:2KiB"), ElementsAre(1 << 20, 1024, 2048));
+  EXPECT_THAT(parse_sizes("1K:4K:x1.5"), ElementsAre(1024, 1536, 2304, 3456));
+  EXPECT_THAT(parse_sizes("1000:3000:x1.5"), ElementsAre(1000, 1488, 2240));  // 1500, 2250 in whole packs
   for (const char* wrong :
        {"", "x", "1K:", "4K:1K", "1K:4K:x1", "1K:4K:0", "0", "-5", "1.5", "1K:2K:3K:4K", "1:100000:1"})
     EXPECT_THAT(refusal_of([&] { parse_sizes(wrong); }), HasSubstr("--bytes")) << wrong;
@@ -99,6 +101,45 @@ TEST(CommTable, RefusalsAreNotesUnlessAskedFor) {
   EXPECT_THAT(refusal_of([] { table("switch_4p4_microchip", 8, "14336", {"nvls"}); }), HasSubstr("multicast"));
 }
 
+TEST(CommTable, SizesThatABackendCannotServeAreLeftOutWithOneNote) {
+  const CommTable t = table("switch_4p4_microchip", 8, "1000,1008,1M,1000", {"nccl", "push1"});
+  EXPECT_EQ(t.rows.size(), 6U);
+  EXPECT_GT(row(t, "push1", 1008).seconds, 0);
+  EXPECT_THAT(t.notes, Contains(HasSubstr("left out at 2 of 4 sizes: push1: 1000 bytes")));
+  EXPECT_EQ(std::count_if(t.notes.begin(), t.notes.end(), [](auto& n) { return n.find("push1") != n.npos; }), 1);
+}
+
+TEST(CommTable, WhereNoBackendServesEachSaysWhy) {
+  const std::string message = refusal_of([] { table("switch_4p4_microchip", 16, "1M"); });
+  EXPECT_THAT(message, HasSubstr("nccl: 16 ranks on a fabric of 8 GPUs"));
+  EXPECT_THAT(message, HasSubstr("push1: 16 ranks on a fabric of 8 GPUs"));
+}
+
+TEST(CommTable, SaysWhenNcclIsPricedWithoutTheSwitchThatReduces) {
+  EXPECT_THAT(table("h200_nvswitch8", 8, "64M", {"nccl"}).notes, Contains(HasSubstr("priced without NVLS")));
+  EXPECT_THAT(table("switch_4p4_microchip", 8, "64M", {"nccl"}).notes, testing::Not(Contains(HasSubstr("NVLS"))));
+}
+
+TEST(CommTable, OneRankHasNothingToExchange) {
+  const CommTable t = table("switch_4p4_microchip", 1, "1K:4K", {"nccl", "push1"});
+  EXPECT_THAT(t.notes, ElementsAre("one rank: nothing to exchange"));
+  EXPECT_TRUE(t.changes.empty());
+  EXPECT_THAT(comm_text(t), HasSubstr("on 1 rank,"));
+}
+
+TEST(CommTable, MeasuredTablesSayHowTheyWereMeasured) {
+  const auto known = measured_table(CsvTable::parse("bytes,us,mode,ranks\n8,1,eager,4\n16,2,eager,4\n", "t"), {});
+  const CommTable t = measured_comm_table(known, {.ranks = 0}, 0.05);
+  EXPECT_THAT(comm_text(t), HasSubstr("all_reduce on 4 ranks, launched eagerly"));
+  EXPECT_GT(t.rows[0].bus_gb_s, 0);
+  EXPECT_THAT(refusal_of([&] { measured_comm_table(known, {.ranks = 8}, 0.05); }), HasSubstr("t: ranks: is 4"));
+  const auto unknown = measured_table(CsvTable::parse("bytes,us\n8,1\n", "t"), {});
+  const CommTable u = measured_comm_table(unknown, {.ranks = 0}, 0.05);
+  EXPECT_THAT(comm_text(u), HasSubstr("all_reduce, launch not given"));
+  EXPECT_EQ(comm_json({u})["rows"][0]["mode"], "unknown");
+  EXPECT_THAT(u.notes, Contains(HasSubstr("--ranks")));
+}
+
 TEST(CommTable, MeasuredTablesKeepTheirSamples) {
   const auto measured =
       measured_table(CsvTable::load(std::string(SPECSTEP_SOURCE_DIR) + "/comm/table/testdata/ar_8gpu_first.csv"), {});
@@ -117,8 +158,8 @@ TEST(CommForms, TextCsvAndJsonAgree) {
   ASSERT_EQ(json["rows"].size(), 4U);
   EXPECT_EQ(json["rows"][0]["backend"], "nccl");
   EXPECT_DOUBLE_EQ(json["rows"][0]["seconds"], row(t, "nccl", 14336).seconds);
-  for (const char* key :
-       {"ranks", "bytes", "mode", "low", "high", "bottleneck", "algorithm_gb_s", "bus_gb_s", "provenance"})
+  for (const char* key : {"collective", "dtype", "ranks", "bytes", "mode", "low", "high", "bottleneck",
+                          "algorithm_gb_s", "bus_gb_s", "provenance"})
     EXPECT_TRUE(json["rows"][0].contains(key)) << key;
 }
 

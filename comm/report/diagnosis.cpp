@@ -7,6 +7,8 @@
 //   loads of a kernel are slow where copies are not: staging through system memory
 //   the pair shares a switch and gets half: ACS redirects peer traffic
 //   all pairs of one GPU are slow: its link trained at fewer lanes or a lower generation
+// A rate well above what the links give is no fault of the machine but of the file or the measurement, and is named
+// too.
 #include "comm/report/diagnosis.h"
 
 #include <algorithm>
@@ -17,6 +19,7 @@ namespace {
 
 constexpr double suspicious_below = 0.7;
 constexpr double explained_within = 1.5;
+constexpr double above_all = 1.15;
 
 struct Cause {
   std::string text;
@@ -130,6 +133,12 @@ std::vector<Finding> diagnose(const Topology& t, const std::vector<MeasuredRate>
       Cause cause = likely_cause(t, healthy, m, measured);
       f.cause = std::move(cause.text);
       f.remedy = std::move(cause.remedy);
+    }
+    f.above = m.bytes_per_second > above_all * f.expected.total;
+    if (f.above) {
+      f.cause =
+          "more than the links of the fabric file give: both directions added up, another unit, or another fabric";
+      f.remedy = "10^9 bytes per second of one direction; NVLink has to be in the fabric file";
     }
     findings.push_back(std::move(f));
   }

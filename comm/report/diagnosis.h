@@ -19,6 +19,7 @@ struct Finding {
   PatternRate expected;
   double measured = 0;      // bytes per second
   bool suspicious = false;  // below 70 % of what is expected
+  bool above = false;       // more than the fabric file can give
   std::string cause;
   std::string remedy;
 };

@@ -25,13 +25,16 @@ std::string pattern_table(const Topology& t) {
 std::string findings_text(const std::vector<Finding>& findings) {
   std::string text;
   int suspicious = 0;
+  int above = 0;
   for (const Finding& f : findings) {
-    if (!f.suspicious) continue;
-    ++suspicious;
+    suspicious += f.suspicious ? 1 : 0;
+    above += f.above ? 1 : 0;
+    if (!f.suspicious && !f.above) continue;
     text += formatted("{} ({}): {} GB/s measured, {} expected\n  likely: {}\n  remedy: {}\n", f.expected.name,
                       name_of(f.expected.operation), gb_s(f.measured), gb_s(f.expected.total), f.cause, f.remedy);
   }
-  if (suspicious == 0) text += "nothing looks broken\n";
+  if (suspicious + above == 0) text += "nothing looks broken\n";
+  if (above > 0) text += formatted("{} of {} are above what the links give\n", above, findings.size());
   return formatted("{} of {} measured patterns are below 70 % of what a healthy fabric of this layout gives\n",
                    suspicious, findings.size()) +
          text;
@@ -74,6 +77,7 @@ nlohmann::ordered_json fabric_json(const Topology& t, const std::vector<Measured
                                {"measured_bytes_per_second", f.measured},
                                {"expected_bytes_per_second", f.expected.total},
                                {"suspicious", f.suspicious},
+                               {"above", f.above},
                                {"cause", f.cause},
                                {"remedy", f.remedy}});
   return out;

@@ -120,5 +120,13 @@ TEST(Report, HasReadsAndWritesOfEachPattern) {
     EXPECT_THAT(report, HasSubstr(part));
 }
 
+TEST(Diagnosis, RatesAboveTheLinksDeserveAWord) {
+  const Topology t = fabric("switch_4_same_root");
+  std::vector<std::vector<double>> rates(4, std::vector<double>(4, 390));
+  const std::string text = fabric_report(t, matrix_rates(rates));
+  EXPECT_THAT(text, testing::HasSubstr("12 of 12 are above what the links give"));
+  EXPECT_THAT(text, testing::Not(testing::HasSubstr("nothing looks broken")));
+}
+
 }  // namespace
 }  // namespace specstep::comm

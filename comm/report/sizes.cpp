@@ -12,6 +12,7 @@ namespace specstep::comm {
 namespace {
 
 constexpr std::size_t most_sizes = 1000;
+constexpr double pack = 16;
 constexpr double largest = 1024.0 * 1024 * 1024 * 1024;
 
 [[noreturn]] void refuse(const std::string& text, const std::string& what) {
@@ -58,7 +59,10 @@ void append_range(const std::string& text, const std::vector<std::string>& parts
   if (end < start) refuse(text, "the end is below the start");
   double at = static_cast<double>(start);
   while (at <= static_cast<double>(end)) {
-    const auto next = static_cast<std::int64_t>(std::llround(at));
+    // Factors give odd sizes that no backend of 16-byte packs can carry; sizes and steps as written stay as they are.
+    const bool generated = factor && at > static_cast<double>(start) && at >= pack;
+    const double rounded = generated ? std::floor(at / pack) * pack : at;
+    const auto next = static_cast<std::int64_t>(std::llround(rounded));
     at = factor ? at * step : at + step;
     if (sizes.empty() || sizes.back() != next) sizes.push_back(next);
     if (sizes.size() > most_sizes) refuse(text, formatted("more than {} sizes", most_sizes));

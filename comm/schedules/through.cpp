@@ -19,7 +19,8 @@ Schedule host_broadcast(int ranks) {
   return schedule;
 }
 
-// Rank r owns part r: the switch adds the part of all ranks on the way to it, and hands its result to all.
+// Rank r owns part r: the switch adds the part of all ranks on the way to it, and hands its result to all. Each thread
+// loads a pack that the switch has summed and stores it to all at once, so all four phases stream.
 Schedule multicast(int ranks) {
   Schedule schedule{"multicast two-shot", Collective::all_reduce, ranks, {{Extra::Kind::nvswitch, 0}}, {}, false};
   Phase reduce{"the switch reads all", Sync::barrier, {}};
@@ -36,6 +37,7 @@ Schedule multicast(int ranks) {
     store.transfers.push_back({r, ranks, part, part, Effect::copy, Operation::write});
   }
   schedule.end_barrier = true;
+  fetch.streamed = store.streamed = spread.streamed = true;
   if (ranks > 1) schedule.phases = {reduce, fetch, store, spread};
   return schedule;
 }

@@ -1,8 +1,8 @@
 // The search for crossovers between sampled curves.
 //
-// Between two sizes a curve is a straight line in the logarithms. With a relative uncertainty u of each curve, one is
-// surely better where its value times (1 + u) / (1 - u) is below the other; the band is what lies between the last size
-// where the one is and the first where the other is.
+// Between two sizes a curve is a straight line in the logarithms. With relative uncertainties u and v of two curves,
+// the first is surely better where its value times (1 + u) is below the other's times (1 - v). Curves may cross again:
+// the band of a crossover ends where one of the two is surely better, no matter which.
 #include "comm/table/crossover.h"
 
 #include <algorithm>
@@ -51,13 +51,13 @@ std::vector<double> all_sizes(const std::vector<Curve>& curves) {
   return sizes;
 }
 
-/// Where `below` stops being better than `above`, between two sizes, when `above` is taken `factor` times as large.
-double crossing(const Curve& below, const Curve& above, double factor, double low, double high) {
+/// Where `below` stops being better than `above`, between two sizes.
+double crossing(const Curve& below, const Curve& above, double low, double high) {
   for (int i = 0; i < 60; ++i) {
     const double middle = std::sqrt(low * high);
     const auto a = value_at(below, middle);
     const auto b = value_at(above, middle);
-    if (a && b && *a > factor * *b)
+    if (a && b && *a > *b)
       high = middle;
     else
       low = middle;
@@ -65,20 +65,44 @@ double crossing(const Curve& below, const Curve& above, double factor, double lo
   return std::sqrt(low * high);
 }
 
-/// The size at which `below` is sure to be worse (step +1), or still sure to be better (step -1), from `from` on.
-double sure_size(const Curve& below, const Curve& above, double margin, const std::vector<double>& sizes, double from,
-                 int step) {
+/// Two curves and what is known of their errors.
+struct Rivals {
+  const Curve& one;
+  const Curve& other;
+  double uncertainty;
+
+  bool surely_better(double mine, const Curve& my, double theirs, const Curve& their) const {
+    return mine * (1 + my.uncertainty.value_or(uncertainty)) < theirs * (1 - their.uncertainty.value_or(uncertainty));
+  }
+  /// Nothing where one of them has no value.
+  std::optional<bool> told_apart(double size) const {
+    const auto a = value_at(one, size);
+    const auto b = value_at(other, size);
+    if (!a || !b) return std::nullopt;
+    return surely_better(*a, one, *b, other) || surely_better(*b, other, *a, one);
+  }
+};
+
+/// The end of the band around a crossover, upwards (step +1) or downwards (step -1) from `from`: the nearest size at
+/// which the two are told apart, or the last that both have.
+double band_end(const Rivals& rivals, const std::vector<double>& sizes, double from, int step) {
   double last = from;
   for (std::size_t k = 0; k < sizes.size(); ++k) {
     const double size = step > 0 ? sizes[k] : sizes[sizes.size() - 1 - k];
     if (step > 0 ? size < from : size > from) continue;
-    const auto a = value_at(below, size);
-    const auto b = value_at(above, size);
-    if (!a || !b) break;
-    const bool sure = step > 0 ? *a > margin * *b : *a * margin < *b;
-    if (sure)
-      return step > 0 ? crossing(below, above, margin, last, size) : crossing(below, above, 1 / margin, size, last);
-    last = size;
+    const auto apart = rivals.told_apart(size);
+    if (!apart) break;
+    if (!*apart) {
+      last = size;
+      continue;
+    }
+    double within = last;
+    double beyond = size;
+    for (int i = 0; i < 60; ++i) {
+      const double middle = std::sqrt(within * beyond);
+      (rivals.told_apart(middle).value_or(false) ? beyond : within) = middle;
+    }
+    return beyond;
   }
   return last;
 }
@@ -93,16 +117,16 @@ std::string best_at(const std::vector<Curve>& curves, double bytes) {
 std::vector<Crossover> crossovers(const std::vector<Curve>& curves, double uncertainty) {
   std::vector<Crossover> found;
   const std::vector<double> sizes = all_sizes(curves);
-  const double margin = (1 + uncertainty) / (1 - uncertainty);
   for (std::size_t i = 0; i + 1 < sizes.size(); ++i) {
     const Curve* below = best_curve(curves, sizes[i]);
     const Curve* above = best_curve(curves, sizes[i + 1]);
     if (!below || !above || below == above) continue;
     if (!value_at(*above, sizes[i]) || !value_at(*below, sizes[i + 1]))
       continue;  // one of them only starts or ends here
-    Crossover x{below->name, above->name, crossing(*below, *above, 1, sizes[i], sizes[i + 1])};
-    x.low = sure_size(*below, *above, margin, sizes, x.at, -1);
-    x.high = sure_size(*below, *above, margin, sizes, x.at, +1);
+    Crossover x{below->name, above->name, crossing(*below, *above, sizes[i], sizes[i + 1])};
+    const Rivals rivals{*below, *above, uncertainty};
+    x.low = band_end(rivals, sizes, x.at, -1);
+    x.high = band_end(rivals, sizes, x.at, +1);
     found.push_back(x);
   }
   return found;

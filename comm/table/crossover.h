@@ -13,9 +13,10 @@ namespace specstep::comm {
 struct Curve {
   std::string name;
   std::vector<std::pair<std::int64_t, double>> points;
+  std::optional<double> uncertainty = {};  // relative error, where it is not that of the other curves
 };
 /// From `below` to `above` the best curve changes at about `at` bytes; within [low, high] the two cannot be told apart
-/// with the given uncertainty, or the table has no size between.
+/// with their uncertainties, whichever of them is ahead, or the table has no size between.
 struct Crossover {
   std::string below;
   std::string above;
@@ -23,7 +24,7 @@ struct Crossover {
   double low = 0;
   double high = 0;
 };
-/// `uncertainty` is the relative error of each curve.
+/// `uncertainty` is the relative error of each curve that has none of its own.
 std::vector<Crossover> crossovers(const std::vector<Curve>& curves, double uncertainty);
 
 /// The straight line in the logarithms through two points.

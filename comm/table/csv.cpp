@@ -12,6 +12,8 @@
 namespace specstep::comm {
 namespace {
 
+constexpr std::size_t most_issues = 5;  // a file that is no table at all would name each of its lines
+
 std::optional<std::vector<std::string>> split(std::string_view line) {
   std::vector<std::string> cells(1);
   bool quoted = false;
@@ -68,7 +70,12 @@ CsvTable CsvTable::parse(std::string_view text, const std::string& file) {
       table.rows_.push_back({number, *cells});
     }
   }
-  if (table.columns_.empty()) issues.push_back({{file, 1, 1}, "", "empty", "a header line and rows"});
+  if (table.columns_.empty() && issues.empty()) issues.push_back({{file, 1, 1}, "", "empty", "a header line and rows"});
+  if (issues.size() > most_issues) {
+    const std::size_t more = issues.size() - most_issues;
+    issues.resize(most_issues);
+    issues.push_back({{file}, "", formatted("{} more lines like these", more), "a comma-separated table"});
+  }
   throw_if_any(issues);
   return table;
 }

@@ -28,7 +28,8 @@ SizeColumn size_column(const CsvTable& csv, const TableShape& shape) {
   if (csv.has("elements")) return {csv.column("elements"), static_cast<double>(shape.value_bytes)};
   if (csv.has("rows")) {
     if (shape.hidden <= 0)
-      throw InputError({{csv.file(), 1, 1}, "rows", "sizes are given in rows", "the hidden size as well"});
+      throw InputError(
+          {{csv.file(), 1, 1}, "rows", "sizes are given in rows", "--hidden, the values of a row, as well"});
     return {csv.column("rows"), static_cast<double>(shape.hidden * shape.value_bytes)};
   }
   throw InputError({{csv.file(), 1, 1}, "", "no column of sizes", "bytes, elements, rows or mbytes"});
@@ -80,6 +81,39 @@ MeasuredCurve read_curve(const CsvTable& csv, std::size_t column, const SizeColu
   return curve;
 }
 
+/// The one value of a column that describes the whole table; nothing when there is no such column.
+std::optional<std::string> one_value(const CsvTable& csv, const std::string& name) {
+  if (!csv.has(name) || csv.rows().empty()) return std::nullopt;
+  const std::size_t column = csv.column(name);
+  const std::string& first = csv.rows().front().cells[column];
+  for (const CsvRow& row : csv.rows())
+    if (row.cells[column] != first)
+      throw InputError({csv.place(row), name, "'" + row.cells[column] + "', but '" + first + "' in the first row",
+                        "one " + name + " in a table"});
+  return first.empty() ? std::nullopt : std::optional(first);
+}
+
+void read_setting(const CsvTable& csv, MeasuredTable& table) {
+  const auto wrong = [&](const char* name, const std::string& value, const std::string& allowed) {
+    throw InputError({csv.place(csv.rows().front()), name, "'" + value + "'", allowed});
+  };
+  if (const auto mode = one_value(csv, "mode")) {
+    if (*mode != "graph" && *mode != "eager") wrong("mode", *mode, "graph or eager");
+    table.captured = *mode == "graph";
+  }
+  if (const auto ranks = one_value(csv, "ranks")) {
+    const long long count = csv.whole(csv.rows().front(), csv.column("ranks"));
+    if (count < 1 || count > 1024) wrong("ranks", *ranks, "1 to 1024");
+    table.ranks = static_cast<int>(count);
+  }
+  if (const auto dtype = one_value(csv, "dtype")) {
+    const auto names = EnumNames<DType>::names();
+    const auto found = std::find(names.begin(), names.end(), *dtype);
+    if (found == names.end()) wrong("dtype", *dtype, one_of(names));
+    table.dtype = static_cast<DType>(found - names.begin());
+  }
+}
+
 constexpr double falling = 0.75;  // largest message over smallest
 
 void add_notes(const MeasuredCurve& curve, std::vector<std::string>& notes) {
@@ -113,6 +147,7 @@ MeasuredTable measured_table(const CsvTable& csv, const TableShape& shape) {
   if (table.curves.empty())
     throw InputError({{csv.file(), 1, 1}, "", "no column of times", "columns named us or ..._us, in microseconds"});
   if (csv.rows().empty()) throw InputError({{csv.file(), 1, 1}, "", "no rows", "at least one size"});
+  read_setting(csv, table);
   return table;
 }
 

@@ -8,6 +8,7 @@
 
 #include "comm/table/crossover.h"
 #include "comm/table/csv.h"
+#include "model/base/dtype.h"
 
 namespace specstep::comm {
 
@@ -36,11 +37,15 @@ struct TableShape {
 struct MeasuredTable {
   std::string file;
   std::vector<MeasuredCurve> curves;
-  std::vector<std::string> notes;  // repeated sizes, outliers: one line each
+  std::vector<std::string> notes;     // repeated sizes, outliers: one line each
+  std::optional<bool> captured = {};  // column `mode`: graph or eager
+  std::optional<int> ranks = {};      // column `ranks`
+  std::optional<DType> dtype = {};    // column `dtype`
 };
 
 /// Sizes are a column `bytes`, `elements`, `rows` or `mbytes`; every column ending in `_us`, or named `us`, is a curve.
-/// Blank cells are absent points. Throws InputError with the place.
+/// Columns `mode`, `ranks` and `dtype` say the same in every row what was measured. Blank cells are absent points.
+/// Throws InputError with the place.
 MeasuredTable measured_table(const CsvTable& csv, const TableShape& shape);
 
 /// Seconds at a size, straight in the logarithms between neighbours that are no outliers; nothing outside the table.

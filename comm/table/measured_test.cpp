@@ -76,6 +76,35 @@ TEST(Crossover, OfStraightLines) {
   EXPECT_NEAR(found[0].high, 11 / 0.9 / (2 - 1.1 / 0.9), 1);  // 2 x = (10 + x) 1.1/0.9
 }
 
+// Three crossings; at the sizes between them the better one is twice as fast.
+TEST(Crossover, BandsEndWhereEitherIsSurelyBetter) {
+  const Curve a{"a", {{1, 1e-6}, {10, 2e-6}, {100, 4e-6}, {1000, 6e-6}, {10000, 24e-6}}};
+  const Curve b{"b", {{1, 2e-6}, {10, 2e-6}, {100, 2e-6}, {1000, 12e-6}, {10000, 12e-6}}};
+  const auto found = crossovers({a, b}, 0.1);
+  ASSERT_EQ(found.size(), 3U);
+  for (const Crossover& x : found) {
+    EXPECT_GT(x.low, x.at / 10);
+    EXPECT_LT(x.high, x.at * 10);
+  }
+  EXPECT_LT(found[0].high, 100);  // at 100 it is 4 against 2
+  EXPECT_GT(found[1].low, 100);
+  EXPECT_LT(found[1].high, 1000);  // at 1000 it is 6 against 12
+}
+
+TEST(Crossover, CurvesMayHaveTheirOwnUncertainty) {
+  auto few = curves(load("ar_8gpu_first"));
+  const Crossover sharp = crossovers(few, 0.01).at(0);
+  for (Curve& curve : few) curve.uncertainty = 0.2;
+  EXPECT_LT(crossovers(few, 0.01).at(0).low, sharp.low);
+}
+
+TEST(Setting, IsReadFromColumnsThatSayTheSameInEveryRow) {
+  const MeasuredTable t = measured_table(CsvTable::parse("bytes,us,mode,ranks,dtype\n8,1,eager,4,bf16\n", "t.csv"), {});
+  EXPECT_EQ(t.captured, false);
+  EXPECT_EQ(t.ranks, 4);
+  EXPECT_EQ(t.dtype, DType::bf16);
+}
+
 TEST(Recommendation, At43008BytesNcclOnEightAndOneShotOnFour) {
   EXPECT_EQ(best_at(curves(load("ar_8gpu_first")), 43008), "nccl");
   EXPECT_EQ(best_at(curves(load("ar_8gpu_idle")), 43008), "nccl");
@@ -166,6 +195,11 @@ TEST(Refusals, NameTheLine) {
   EXPECT_THAT(refusal("bytes,us\n8,-1\n"), HasSubstr("at least 0"));
   EXPECT_THAT(refusal("bytes,bytes\n8,1\n"), HasSubstr("column named twice"));
   EXPECT_THAT(refusal("bytes,us\n8,\"1\n"), HasSubstr("quote is not closed"));
+  EXPECT_THAT(refusal("bytes,us,mode\n8,1,graph\n9,1,eager\n"), HasSubstr("t.csv:3:1: mode: 'eager', but 'graph'"));
+  EXPECT_THAT(refusal("bytes,us,mode\n8,1,fast\n"), HasSubstr("graph or eager"));
+  EXPECT_THAT(refusal("bytes,us,ranks\n8,1,0\n"), HasSubstr("1 to 1024"));
+  EXPECT_THAT(refusal("bytes,us,dtype\n8,1,bf17\n"), HasSubstr("dtype: 'bf17'"));
+  EXPECT_THAT(refusal("a\n1,2\n1,2\n1,2\n1,2\n1,2\n1,2\n1,2\n"), HasSubstr("2 more lines like these"));
 }
 
 }  // namespace
