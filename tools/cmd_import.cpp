@@ -23,6 +23,7 @@ struct ImportCommand {
   std::string like = "switch_4p4_microchip";
   std::string name;
   bool strict = false;
+  bool like_given = false;
 };
 
 /// What an import gives: a file for stdout, notes for stderr, and what the source left open (refused by --strict).
@@ -103,12 +104,22 @@ const std::vector<ImportKind>& kinds() {
   return rows;
 }
 
+/// Options that the kind of import would not read.
+void refuse_idle_options(const ImportCommand& options) {
+  const bool model = options.kind == "hf-config";
+  if (!model && !options.name.empty())
+    throw InputError(Issue{{"--name"}, "", "is not read by " + options.kind, "import hf-config"});
+  if (options.like_given && (model || options.kind == "nccl-tests"))
+    throw InputError(Issue{{"--like"}, "", "is not read by " + options.kind, "an import that gives a fabric"});
+}
+
 void run_import(const ImportCommand& options) {
   const ConfigLibrary library = ConfigLibrary::installed();
   std::vector<std::string> names;
   for (const ImportKind& kind : kinds()) {
     names.push_back(kind.name);
     if (kind.name != options.kind) continue;
+    refuse_idle_options(options);
     const comm::FabricSpec like = fabric_argument(options.like, {}, library).spec;
     const ImportedText out = kind.run(options, like);
     for (const std::string& note : out.notes) say("note: " + note);
@@ -132,12 +143,17 @@ void add_import(CLI::App& app) {
   for (const ImportKind& kind : kinds()) kinds_text += formatted("{}{}", kinds_text.empty() ? "" : ", ", kind.name);
   command->add_option("kind", options->kind, kinds_text)->required();
   command->add_option("file", options->file, "the file to import")->required();
-  command->add_option("--like", options->like, "fabric of similar GPUs, for what the file does not say")
-      ->capture_default_str();
-  command->add_option("--name", options->name, "hf-config: name of the result; otherwise that of the file");
+  const CLI::Option* like =
+      command->add_option("--like", options->like, "fabric of similar GPUs, for what the file does not say")
+          ->capture_default_str();
+  command->add_option("--name", options->name,
+                      "hf-config: name of the result; otherwise _name_or_path, or that of the file or its folder");
   command->add_flag("--strict", options->strict, "refuse what the file leaves open, instead of saying what is assumed");
-  add_common(*command, options->common, "specstep import nvidia-smi-topo topo.txt > my-fabric.yaml");
-  command->callback([options] { run_import(*options); });
+  add_output(*command, options->common, "specstep import nvidia-smi-topo topo.txt > my-fabric.yaml");
+  command->callback([options, like] {
+    options->like_given = like->count() > 0;
+    run_import(*options);
+  });
 }
 
 }  // namespace specstep

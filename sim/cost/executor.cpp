@@ -68,11 +68,10 @@ CostExecutor::CostExecutor(const RunConfig& config)
 std::string CostExecutor::carrier(const comm::Call& call, PricedPlan& plan) {
   const std::string& asked = comm_.pick(call.bytes);
   const bool reduces = call.kind == comm::Collective::all_reduce;
-  const bool choice = asked == "engine-default" || asked == "auto";
-  const std::string what = formatted("{} of {} B", name_of(call.kind), grouped(call.bytes));
+  const bool choice = is_comm_choice(asked);
   if (choice && reduces) {
     const comm::Choice chosen = comm::choose(asked, comm_.engine, pricer_, call);
-    plan.note(formatted("{}: {} chose {}: {}", what, asked, chosen.used, chosen.reason));
+    plan.note(choice_note(call, chosen));
     return chosen.used;
   }
   if (choice || (!reduces && comm::refusal(asked, pricer_.topology(), call))) {
