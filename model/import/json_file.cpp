@@ -99,7 +99,10 @@ class Builder {
     if (open_.empty()) return root = std::move(v);
     Json& parent = *open_.back();
     if (parent.is_array()) return parent.emplace_back(std::move(v));
-    return parent[key_] = std::move(v);
+    // Keys given twice are faults by now; looking each one up again would make long files slow.
+    auto& members = parent.get_ref<Json::object_t&>();
+    members.emplace_back(key_, std::move(v));
+    return members.back().second;
   }
 
   bool open(Json&& empty) {

@@ -7,6 +7,7 @@
 #include "comm/dispatch.h"
 #include "model/base/formatted.h"
 #include "model/base/units.h"
+#include "sim/comm_served.h"
 
 namespace specstep {
 
@@ -78,6 +79,7 @@ std::string CostExecutor::carrier(const comm::Call& call, PricedPlan& plan) {
     if (!choice) plan.note(formatted("{}: {} has none, nccl carries it, as engines do", name_of(call.kind), asked));
     return "nccl";
   }
+  require_served(comm_, pricer_.topology(), call);
   return asked;
 }
 

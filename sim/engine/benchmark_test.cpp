@@ -96,9 +96,9 @@ TEST(Benchmark, WhatIsNotReadIsNoted) {
   };
   EXPECT_EQ(notes({}), "");
   EXPECT_EQ(notes({"speculation.method=ngram"}),
-            "draft tiny-eagle3 is not used: speculation.method ngram proposes from the text itself\n");
+            "draft tiny EAGLE-3 is not used: speculation.method ngram proposes from the text itself\n");
   EXPECT_EQ(notes({"speculation.method=none"}),
-            "draft tiny-eagle3 is not used: speculation.method none drafts nothing\n");
+            "draft tiny EAGLE-3 is not used: speculation.method none drafts nothing\n");
   EXPECT_EQ(notes({"speculation.tree={steps: 2, topk: 2, verify_tokens: 5}", "speculation.draft_length=7"}),
             "speculation.draft_length 7 is not used: the tree drafts 2 steps\n");
 }

@@ -9,6 +9,7 @@
 #include "comm/island_plan.h"
 #include "comm/run_host.h"
 #include "comm/schedules/schedules.h"
+#include "sim/comm_served.h"
 #include "sim/host/formats.h"
 
 namespace specstep::host {
@@ -73,7 +74,10 @@ void Exchange::settle(std::int64_t bytes, int ranks) {
 void Exchange::need(comm::Collective kind, std::int64_t bytes, std::int64_t ranks) {
   if (ranks <= 1) return;
   const bool sums = kind == comm::Collective::all_reduce;
-  if (sums) settle(bytes, static_cast<int>(ranks));
+  if (sums) {
+    require_served(comm_, topology_, {kind, static_cast<int>(ranks), bytes, DType::bf16, true});
+    settle(bytes, static_cast<int>(ranks));
+  }
   const Key key = key_of(kind, bytes, static_cast<int>(ranks));
   if (schedules_.contains(key)) return;
   schedules_[key] = {sums ? allreduce_schedule(key.first, topology_, key.second)

@@ -124,7 +124,7 @@ TEST(HostExecutor, NgramLeavesTheDraftOfTheFileAlone) {
   }
   EXPECT_EQ(with.metrics.at("speculative.accept_length").value, bare.metrics.at("speculative.accept_length").value);
   EXPECT_EQ(with.metrics.at("memory.weights_gib").value, bare.metrics.at("memory.weights_gib").value);
-  EXPECT_THAT(with.notes, testing::Contains(testing::HasSubstr("draft tiny-eagle3 is not used")));
+  EXPECT_THAT(with.notes, testing::Contains(testing::HasSubstr("draft tiny EAGLE-3 is not used")));
 }
 
 TEST(HostExecutor, RulesChooseBackendsAndSaySo) {
