@@ -71,6 +71,7 @@ TEST(HfConfig, AFileWithoutANameGivesItsOwnOrItsFoldersName) {
     JsonFile json = load_json_file(testdata / "qwen25.json");
     HfFields::Json values = *json.root;
     values.erase("_name_or_path");
+    values["architectures"] = {"Qwen2ForCausalLM"};
     json.root = std::make_shared<const HfFields::Json>(std::move(values));
     json.name = file;
     return std::get<StackSpec>(import_hf_config(json).spec).name;
