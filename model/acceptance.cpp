@@ -69,7 +69,7 @@ void check_acceptance(const AcceptanceSpec& a, std::int64_t drafts, Checker& c, 
   const auto matches = [&](const char* name, const std::vector<double>& list) {
     if (!list.empty() && list.size() != static_cast<std::size_t>(drafts))
       c.fail(key + "." + name, formatted("has {} entries", list.size()),
-             formatted("one for each of the {} drafts (draft_length)", drafts));
+             formatted("one for each of the {} drafts (draft_length, or the steps of the tree)", drafts));
   };
   matches("conditional", a.conditional);
   matches("survival", a.survival);

@@ -5,12 +5,29 @@
 #include <set>
 
 #include "comm/backend.h"
-#include "comm/dispatch.h"
 #include "model/base/formatted.h"
+#include "model/base/units.h"
 #include "model/build_plan.h"
 #include "sim/report/metrics.h"
 
 namespace specstep {
+
+const std::vector<CommChoice>& comm_choices() {
+  static const std::vector<CommChoice> rows{
+      {"engine-default", "what the rules of comm.engine pick for each message"},
+      {"auto", "the cheapest backend for each message that gives the sum and can serve it"}};
+  return rows;
+}
+
+bool is_comm_choice(const std::string& backend) {
+  const auto& rows = comm_choices();
+  return std::any_of(rows.begin(), rows.end(), [&](const CommChoice& c) { return c.name == backend; });
+}
+
+std::string choice_note(const comm::Call& call, const comm::Choice& choice) {
+  return formatted("{} of {} B: {} chose {}: {}", name_of(call.kind), grouped(call.bytes), choice.requested,
+                   choice.used, choice.reason);
+}
 
 const std::string& CommSpec::pick(std::int64_t bytes) const {
   for (const CommRule& rule : table)
@@ -42,7 +59,7 @@ void describe(Fields& f, CommSpec& s) {
 void check(const CommSpec& s, Checker& c) {
   std::vector<std::string> names;
   for (const comm::BackendRow& row : comm::backends()) names.push_back(row.id);
-  names.insert(names.end(), {"engine-default", "auto"});  // choices, not rows of the table
+  for (const CommChoice& choice : comm_choices()) names.push_back(choice.name);
   const auto known = [&](const std::string& key, const std::string& id) {
     if (std::find(names.begin(), names.end(), id) == names.end())
       c.fail(key, formatted("unknown backend '{}'{}", id, did_you_mean(id, names)), one_of(names));
@@ -85,9 +102,11 @@ void check(const TreeSpec& t, Checker& c) {
 void describe(Fields& f, SpeculationSpec& s) {
   f.optional("method", s.method, "how tokens are drafted; none for plain decode");
   f.optional("draft_length", s.draft_length,
-             "K: drafted tokens of a chain; a verify pass carries K + 1 tokens a sequence", {.min = 1, .max = 128});
+             "K: drafted tokens of a chain, not read with a tree; a verify pass carries K + 1 tokens a sequence",
+             {.min = 1, .max = 128});
   f.optional("tree", s.tree, "a tree of drafts instead of a chain");
-  f.optional("acceptance", s.acceptance, "how many drafts are accepted");
+  f.optional("acceptance", s.acceptance,
+             "how many drafts are accepted; an executor that verifies them for real counts instead");
 }
 
 void describe(Fields& f, WorkloadSpec& w) {
@@ -98,12 +117,14 @@ void describe(Fields& f, WorkloadSpec& w) {
 
 void describe(Fields& f, HostSpec& h) {
   f.optional("precision", h.precision, "activations and caches: bf16 rounds them as devices do, f32 keeps them");
-  f.optional("seed", h.seed, "of the weights, the prompts and the coins", {.min = 0, .max = 9e15});
+  f.optional("seed", h.seed, "of the weights, the prompts and the coins",
+             {.min = 0, .max = static_cast<double>(most_seed)});
   f.optional("temperature", h.temperature, "of sampling; 0 is greedy", {.min = 0, .max = 100});
   f.optional("accept", h.accept, "how sampled drafts are accepted: target_only as SGLang, rejection by p / q");
-  f.optional("draft_agreement", h.draft_agreement,
-             "share of the target's logits mixed into the draft's: 0 is a draft of its own, 1 agrees always",
-             {.min = 0, .max = 1});
+  f.optional(
+      "draft_agreement", h.draft_agreement,
+      "share of the target's logits mixed into the draft's: 0 is a draft of its own, 1 proposes as the target would",
+      {.min = 0, .max = 1});
 }
 
 void describe(Fields& f, CudaSpec& c) {
@@ -172,10 +193,22 @@ void check_draft(const RunConfig& r, Checker& c) {
            formatted("at most the draft's vocabulary, {}", r.draft->vocab));
   if (r.speculation.tree && r.measure.host.temperature > 0 && r.measure.host.accept == AcceptRule::rejection)
     c.fail("measure.host.accept", "rejection does not cover trees", "target_only");
-  if (!r.speculation.acceptance)
+  if (!r.speculation.acceptance && !r.measure.counts_acceptance())
     c.fail("speculation.acceptance", "missing", "how many drafts are accepted: conditional, survival, rate or length");
-  else
+  else if (r.speculation.acceptance)
     check_acceptance(*r.speculation.acceptance, r.speculation.depth(), c, "speculation.acceptance");
+}
+
+/// The host computes real sums, so every backend that may be picked has to move values.
+void check_host_backends(const RunConfig& r, Checker& c) {
+  if (r.measure.executor != ExecutorKind::host || r.parallel.tensor < 2) return;
+  const auto moves = [&](const std::string& key, const std::string& id) {
+    if (id == "null" || id == "delay")
+      c.fail(key, "'" + id + "' moves no values", "a backend that sums: the host computes real tokens");
+  };
+  if (r.comm.backend) moves("comm.backend", *r.comm.backend);
+  for (std::size_t i = 0; i < r.comm.table.size(); ++i)
+    moves(formatted("comm.table[{}].backend", i), r.comm.table[i].backend);
 }
 
 /// The backend must be able to carry the in-layer allreduce of a decode pass on this fabric.
@@ -214,6 +247,7 @@ void check(const RunConfig& r, Checker& c) {
     c.fail("parallel.attention_data", formatted("is {}", r.parallel.attention_data),
            formatted("at most the batch ({}): an attention group without a sequence would idle", r.workload.batch));
   check_draft(r, c);
+  check_host_backends(r, c);
   if (r.parallel.tensor <= r.machine.count) check_backend(r, c);
 }
 

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "comm/dispatch.h"
 #include "comm/nccl_settings.h"
 #include "model/acceptance.h"
 #include "model/base/config_io.h"
@@ -16,6 +17,19 @@
 #include "sim/machine.h"
 
 namespace specstep {
+
+/// Largest seed: whole numbers up to here are exact wherever they are read.
+inline constexpr std::int64_t most_seed = 9'000'000'000'000'000;
+
+/// Words that leave the choice of a backend to a rule.
+struct CommChoice {
+  std::string name;
+  std::string summary;
+};
+const std::vector<CommChoice>& comm_choices();
+bool is_comm_choice(const std::string& backend);
+/// What a reader must know of a choice that a rule made.
+std::string choice_note(const comm::Call& call, const comm::Choice& choice);
 
 /// A row of a backend table: messages up to this size use this backend. The last row has no limit.
 struct CommRule {
@@ -53,7 +67,7 @@ struct SpeculationSpec {
   DraftMethod method = DraftMethod::none;
   std::int64_t draft_length = 3;  // K: drafted tokens of a chain; a verify pass carries K + 1 tokens of each sequence
   std::optional<TreeSpec> tree;   // instead of a chain
-  std::optional<AcceptanceSpec> acceptance;  // needed when tokens are drafted
+  std::optional<AcceptanceSpec> acceptance;  // needed when drafts are priced, not counted
 
   /// Most drafts that one verify can accept; tokens of a verify pass; tokens of one draft step.
   std::int64_t depth() const { return tree ? tree->steps : draft_length; }
@@ -114,6 +128,11 @@ struct MeasureSpec {
   std::int64_t runs = 5;
   HostSpec host;
   CudaSpec cuda;
+
+  /// Whether drafts are verified for real, so that acceptance is counted instead of assumed.
+  bool counts_acceptance() const {
+    return executor == ExecutorKind::host || (executor == ExecutorKind::cuda && cuda.generate);
+  }
 };
 
 struct RunConfig {

@@ -60,6 +60,22 @@ TEST(RunConfig, AcceptanceMustMatchTheDraftLength) {
   EXPECT_THAT(refusal("seed/eagle3", {"speculation.acceptance={survival: [0.4, 0.6]}"}), HasSubstr("survival: grows"));
 }
 
+TEST(RunConfig, AcceptanceIsNeededWhereItIsNotCounted) {
+  const std::string none = "speculation={method: eagle3, draft_length: 2}";
+  EXPECT_THAT(refusal("tiny", {none}), HasSubstr("speculation.acceptance: missing"));
+  EXPECT_EQ(refusal("tiny", {none, "measure.executor=host"}), "accepted");
+  EXPECT_THAT(refusal("tiny", {none, "measure.executor=host", "speculation.acceptance={length: 9}"}),
+              HasSubstr("at most 3"));
+}
+
+TEST(RunConfig, TheHostRefusesBackendsThatMoveNothingWhereTheyStand) {
+  EXPECT_THAT(refusal("tiny", {"measure.executor=host", "comm=\"null\""}),
+              HasSubstr("--set comm=\"null\": comm.backend: 'null' moves no values"));
+  EXPECT_THAT(refusal("tiny", {"measure.executor=host", "comm=[{up_to_kib: 9, backend: nccl}, {backend: delay}]"}),
+              HasSubstr("backend: delay}]: comm.table[1].backend: 'delay' moves no values"));
+  EXPECT_EQ(refusal("tiny", {"measure.executor=host", "comm=\"null\"", "parallel.tensor=1"}), "accepted");
+}
+
 TEST(RunConfig, BackendsAreKnownAndTablesOrdered) {
   EXPECT_THAT(refusal("seed/eagle3", {"comm.backend=off"}), HasSubstr("comm.backend: unknown backend 'off'"));
   EXPECT_THAT(refusal("seed/eagle3",

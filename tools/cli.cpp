@@ -1,33 +1,43 @@
-// Parsing, output, and the map from errors to exit codes.
+// Parsing, and the map from errors to exit codes.
 #include "tools/cli.h"
 
-#include <fcntl.h>
-#include <unistd.h>
-
 #include <CLI/CLI.hpp>
-#include <cerrno>
+#include <cmath>
 #include <cstdio>
-#include <cstring>
 #include <iostream>
 #include <nlohmann/json.hpp>
 
 #include "model/base/formatted.h"
+#include "model/base/number.h"
 #include "sim/environment.h"
 
 namespace specstep {
 
 namespace fs = std::filesystem;
 
+void add_output(CLI::App& command, CommonOptions& options, const std::string& example) {
+  command.add_option("--json", options.json, "write JSON to this file; - for stdout instead of the text");
+  command.add_option("--csv", options.csv, "write CSV to this file; - for stdout instead of the text");
+  command.add_flag("--quiet", options.quiet, "print no text");
+  command.footer("Example:\n  " + example);
+  command.parse_complete_callback([&options] { check_outputs(options); });
+}
+
 void add_common(CLI::App& command, CommonOptions& options, const std::string& example) {
   command.add_option("--set", options.sets, "override one key, as in workload.batch=8 (repeatable)")
       ->take_all()
       ->expected(1);
-  command.add_option("--json", options.json, "write JSON to this file; - for stdout instead of the text");
-  command.add_option("--csv", options.csv, "write CSV to this file; - for stdout instead of the text");
-  command.add_flag("--quiet", options.quiet, "print no text");
-  command.add_option("--seed", options.seed, "seed of everything random")
-      ->check(CLI::Range(std::int64_t{0}, std::numeric_limits<std::int64_t>::max()));
-  command.footer("Example:\n  " + example);
+  add_output(command, options, example);
+}
+
+CLI::Option* bounded(CLI::Option* option, double min, double max) {
+  const auto refusal = [=](const std::string& text) -> std::string {
+    const Range range{.min = min, .max = max};
+    double value = 0;
+    if (is_number(text, false) && parse_number(text, value) && std::isfinite(value) && range.holds(value)) return "";
+    return formatted("is '{}'; a number {}", text, range.text());
+  };
+  return option->check(refusal, formatted("in [{} - {}]", min, max));
 }
 
 ReadOptions read_options(const CommonOptions& options, const ConfigLibrary& library) {
@@ -55,114 +65,6 @@ fs::path config_path(const std::string& text, const std::string& folder, const C
       "",
       "no such file",
       formatted("a path, or one of {} in {}", one_of(library.names(folder)), (library.root() / folder).string())});
-}
-
-namespace {
-
-[[noreturn]] void cannot_write(const std::string& target, int reason) {
-  throw Error(formatted("{}: cannot be written: {}", target, std::strerror(reason)));
-}
-
-void write_all(int file, const std::string& text, const std::string& target) {
-  for (std::size_t done = 0; done < text.size();) {
-    const ssize_t n = ::write(file, text.data() + done, text.size() - done);
-    if (n < 0 && errno == EINTR) continue;
-    if (n < 0) cannot_write(target, errno);
-    done += static_cast<std::size_t>(n);
-  }
-}
-
-/// An open file that closes itself; closing by hand reports what the kernel kept back.
-class File {
- public:
-  File(const std::string& path, int flags, const std::string& target)
-      : number_(::open(path.c_str(), flags | O_WRONLY | O_CLOEXEC, 0644)), target_(target) {
-    if (number_ < 0) cannot_write(target_, errno);
-  }
-  ~File() {
-    if (number_ >= 0) ::close(number_);
-  }
-  File(const File&) = delete;
-  File& operator=(const File&) = delete;
-  void finish(const std::string& text) {
-    write_all(number_, text, target_);
-    const int number = number_;
-    number_ = -1;
-    if (::close(number) != 0) cannot_write(target_, errno);
-  }
-
- private:
-  int number_;
-  std::string target_;
-};
-
-/// A result written beside its place; nothing stands there until commit(). Links are followed, modes kept.
-class StagedFile {
- public:
-  StagedFile(const std::string& target, const std::string& text) : target_(target) {
-    std::error_code failed;
-    const fs::file_status status = fs::status(target, failed);
-    device_ = fs::exists(status) && !fs::is_regular_file(status);
-    place_ = device_ ? fs::path(target) : fs::weakly_canonical(target, failed);
-    if (place_.empty()) place_ = target;
-    if (device_) {  // a device or a pipe cannot be renamed over
-      text_ = text;
-      return;
-    }
-    partial_ = formatted("{}.partial.{}", place_.string(), ::getpid());
-    File(partial_, O_CREAT | O_TRUNC, target).finish(text);
-    if (fs::exists(status)) fs::permissions(partial_, status.permissions(), failed);
-  }
-  ~StagedFile() {
-    if (!partial_.empty()) ::unlink(partial_.c_str());
-  }
-  StagedFile(const StagedFile&) = delete;
-  StagedFile& operator=(const StagedFile&) = delete;
-  void commit() {
-    if (device_) return File(place_.string(), 0, target_).finish(text_);
-    if (::rename(partial_.c_str(), place_.c_str()) != 0) cannot_write(target_, errno);
-    partial_.clear();
-  }
-
- private:
-  std::string target_, text_;
-  fs::path place_;
-  std::string partial_;
-  bool device_ = false;
-};
-
-void check_targets(const CommonOptions& options, const Output& output) {
-  Issues issues;
-  const auto wrong = [&](const char* option, const char* what, const char* allowed) {
-    issues.push_back({{option, 0, 0}, "", what, allowed});
-  };
-  if (options.csv && !output.csv) wrong("--csv", "this command has no table", "--json");
-  if (options.json && options.json->empty()) wrong("--json", "names no file", "a path, or - for standard output");
-  if (options.csv && options.csv->empty()) wrong("--csv", "names no file", "a path, or - for standard output");
-  if (options.json && options.csv && *options.json == *options.csv)
-    wrong("--csv", "--json and --csv name the same place", "two different ones");
-  throw_if_any(issues);
-}
-
-}  // namespace
-
-void write_output(const std::string& target, const std::string& text) {
-  if (target == "-") return write_all(STDOUT_FILENO, text, "standard output");
-  StagedFile(target, text).commit();
-}
-
-void deliver(const CommonOptions& options, const Output& output) {
-  check_targets(options, output);
-  const auto file = [](const std::optional<std::string>& target) { return target && *target != "-"; };
-  // Files first, all or none: a result that cannot be kept should not look delivered.
-  std::optional<StagedFile> json, csv;
-  if (file(options.json)) json.emplace(*options.json, output.json().dump(2) + "\n");
-  if (file(options.csv)) csv.emplace(*options.csv, output.csv());
-  if (json) json->commit();
-  if (csv) csv->commit();
-  if (options.json == "-") return write_output("-", output.json().dump(2) + "\n");
-  if (options.csv == "-") return write_output("-", output.csv());
-  if (!options.quiet) write_output("-", output.text);
 }
 
 void say(const std::string& text) {

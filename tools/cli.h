@@ -11,21 +11,27 @@
 
 namespace CLI {
 class App;
-}
+class Option;
+}  // namespace CLI
 
 namespace specstep {
 
-/// Options that every command takes.
+/// Options that several commands take.
 struct CommonOptions {
   std::vector<std::string> sets;
   std::optional<std::string> json;
   std::optional<std::string> csv;
   bool quiet = false;
-  std::int64_t seed = 0;
 };
 
-/// Adds them to a sub-command, with an example in its help.
+/// Adds those of output to a sub-command, with an example in its help. Targets that cannot be written are refused
+/// before the command does anything.
+void add_output(CLI::App& command, CommonOptions& options, const std::string& example);
+/// Adds all of them: for a command that reads a config.
 void add_common(CLI::App& command, CommonOptions& options, const std::string& example);
+
+/// Lets a number option take finite numbers from `min` to `max` only. CLI11's own range lets nan pass.
+CLI::Option* bounded(CLI::Option* option, double min, double max);
 
 /// Overrides parsed, library found.
 ReadOptions read_options(const CommonOptions& options, const ConfigLibrary& library);
@@ -34,10 +40,6 @@ ReadOptions read_options(const CommonOptions& options, const ConfigLibrary& libr
 /// Throws InputError that lists the names.
 std::filesystem::path config_path(const std::string& text, const std::string& folder, const ConfigLibrary& library);
 
-/// Writes `text` to a file, or to stdout for "-". Written beside and renamed, so that no half a file is left.
-/// Throws Error with the reason.
-void write_output(const std::string& target, const std::string& text);
-
 /// What a command found: its text for people, and machine forms made only when asked for.
 struct Output {
   std::string text;
@@ -45,7 +47,12 @@ struct Output {
   std::function<std::string()> csv;  // may be empty: the command has no table
 };
 
-/// Prints and writes as the options ask: `--json -` or `--csv -` replace the text; --quiet drops it.
+/// Throws InputError for outputs that cannot be written, or that name one place twice. Writes nothing.
+void check_outputs(const CommonOptions& options);
+
+/// Prints and writes as the options ask: `--json -` or `--csv -` replace the text; --quiet drops it. Files are written
+/// beside their place and renamed, all or none, so that no half a file is left; when that fails the text is printed all
+/// the same. Throws Error with the reason.
 void deliver(const CommonOptions& options, const Output& output);
 
 /// Message to people: stderr.
@@ -59,7 +66,6 @@ void add_run(CLI::App& app);
 void add_plan(CLI::App& app);
 void add_comm(CLI::App& app);
 void add_fabric(CLI::App& app);
-void add_import(CLI::App& app);
 void add_check(CLI::App& app);
 void add_import(CLI::App& app);
 void add_list(CLI::App& app);

@@ -87,16 +87,20 @@ void run_comm(const CommCommand& options) {
 }
 
 void add_table_options(CLI::App& command, CommCommand& o) {
-  command.add_option("--table", o.tables, "measured table (CSV: bytes, NAME_us, ...); repeatable")
-      ->take_all()
-      ->expected(1);
+  CLI::Option* table = command.add_option("--table", o.tables, "measured table (CSV: bytes, NAME_us, ...); repeatable")
+                           ->take_all()
+                           ->expected(1);
   command.add_option("--hidden", o.hidden, "hidden size, for tables whose sizes are rows")
-      ->check(CLI::Range(1, 1 << 24));
+      ->check(CLI::Range(1, 1 << 24))
+      ->needs(table);
   command.add_option("--value-bytes", o.value_bytes, "bytes of a value, for tables whose sizes are rows or elements")
       ->check(CLI::Range(1, 8))
+      ->needs(table)
       ->capture_default_str();
-  command.add_option("--uncertainty", o.uncertainty, "relative error of a measured value, for the crossover band")
-      ->check(CLI::Range(0.0, 0.9))
+  bounded(
+      command.add_option("--uncertainty", o.uncertainty, "relative error of a measured value, for the crossover band"),
+      0, 0.9)
+      ->needs(table)
       ->capture_default_str();
 }
 

@@ -121,12 +121,22 @@ const std::vector<ImportKind>& kinds() {
   return rows;
 }
 
+/// Options that the kind of import would not read.
+void refuse_idle_options(const ImportCommand& options) {
+  const bool model = options.kind == "hf-config";
+  if (!model && !options.name.empty())
+    throw InputError(Issue{{"--name"}, "", "is not read by " + options.kind, "import hf-config"});
+  if (!options.like.empty() && (model || options.kind == "nccl-tests"))
+    throw InputError(Issue{{"--like"}, "", "is not read by " + options.kind, "an import that gives a fabric"});
+}
+
 void run_import(const ImportCommand& options) {
   const ConfigLibrary library = ConfigLibrary::installed();
   std::vector<std::string> names;
   for (const ImportKind& kind : kinds()) {
     names.push_back(kind.name);
     if (kind.name != options.kind) continue;
+    refuse_idle_options(options);
     const ImportedText out = kind.run(options, library);
     for (const std::string& note : out.notes) say("note: " + note);
     if (options.strict) throw_if_any(out.open);
@@ -151,9 +161,10 @@ void add_import(CLI::App& app) {
   command->add_option("file", options->file, "the file to import")->required();
   command->add_option("--like", options->like,
                       "fabric of similar GPUs, for what the file does not say; default: the installed one that fits");
-  command->add_option("--name", options->name, "hf-config: name of the result; otherwise that of the file");
+  command->add_option("--name", options->name,
+                      "hf-config: name of the result; otherwise _name_or_path, or that of the file or its folder");
   command->add_flag("--strict", options->strict, "refuse what the file leaves open, instead of saying what is assumed");
-  add_common(*command, options->common, "specstep import nvidia-smi-topo topo.txt > my-fabric.yaml");
+  add_output(*command, options->common, "specstep import nvidia-smi-topo topo.txt > my-fabric.yaml");
   command->callback([options] { run_import(*options); });
 }
 

@@ -42,8 +42,12 @@ Output backends_list() {
   std::string text;
   Json json = Json::array();
   for (const comm::BackendRow& row : comm::backends()) {
-    text += formatted("{:<10} {}\n", row.id, row.summary);
+    text += formatted("{:<14} {}\n", row.id, row.summary);
     json.push_back({{"name", row.id}, {"summary", row.summary}});
+  }
+  for (const CommChoice& choice : comm_choices()) {
+    text += formatted("{:<14} {}\n", choice.name, choice.summary);
+    json.push_back({{"name", choice.name}, {"summary", choice.summary}});
   }
   return {text, [json] { return json; }, {}};
 }
@@ -74,6 +78,13 @@ Output everything(const ConfigLibrary& library) {
 }
 
 void list(const ListCommand& options) {
+  const int asked =
+      (options.schema.empty() ? 0 : 1) + options.metrics + options.backends + options.executors + options.reference;
+  if (asked > 1)
+    throw InputError(Issue{{"specstep list"},
+                           "",
+                           "several lists are asked for",
+                           "one of --schema, --metrics, --backends, --executors and --reference"});
   if (!options.schema.empty()) {
     const Json schema = file_kind(options.schema).schema();
     return deliver(options.common, {schema.dump(2) + "\n", [&] { return schema; }, {}});
@@ -97,7 +108,7 @@ void add_list(CLI::App& app) {
   command->add_flag("--backends", options->backends, "every comm backend");
   command->add_flag("--executors", options->executors, "every executor");
   command->add_flag("--reference", options->reference, "the config reference as Markdown");
-  add_common(*command, options->common, "specstep list --schema run > run.schema.json");
+  add_output(*command, options->common, "specstep list --schema run > run.schema.json");
   command->callback([options] { list(*options); });
 }
 

@@ -17,6 +17,7 @@ struct RunOptions {
   CommonOptions common;
   std::string config = "seed-study";
   std::string executor;
+  std::optional<std::int64_t> seed;
 };
 
 /// One line of progress that the next one overwrites; silent unless stderr is a terminal.
@@ -34,29 +35,60 @@ class ProgressLine {
   bool shown_;
 };
 
+/// An option that stands for a key. Given beside that key, one of the two would be ignored.
+void stand_for(CommonOptions& common, const char* option, const std::string& key, const std::string& value) {
+  for (const std::string& set : common.sets)
+    if (set.starts_with(key + "="))
+      throw InputError(Issue{{option}, "", "is given beside --set " + set, "one of them"});
+  common.sets.push_back(key + "=" + value);
+}
+
+/// Calls `work`. Faults of the config that show only then get the place of their key, as those of reading have.
+template <class F>
+auto located(const Sources& sources, const Location& file, F&& work) {
+  try {
+    return work();
+  } catch (const InputError& e) {
+    Issues issues = e.issues();
+    for (Issue& issue : issues)
+      if (issue.at.file.empty()) issue.at = place_of(issue.key, sources, file);
+    throw InputError(issues);
+  }
+}
+
+void refuse_for_study(const RunOptions& options) {
+  const auto refuse = [](const char* option, const char* what) {
+    throw InputError(Issue{{option}, "", std::string("the file is a study, whose figures are ") + what, "a run"});
+  };
+  if (!options.executor.empty()) refuse("--executor", "priced");
+  if (options.seed) refuse("--seed", "priced, with nothing random in them");
+}
+
 void run(const RunOptions& options) {
   const ConfigLibrary library = ConfigLibrary::installed();
   CommonOptions common = options.common;
   Issues faults;
+  Sources sources;
   const yaml::Node root = load_with_base(config_path(options.config, "runs", library), &faults);
-  const bool study = is_study(root);
-  if (!study && !options.executor.empty()) common.sets.push_back("measure.executor=" + options.executor);
-  if (!study && common.seed != 0) common.sets.push_back("measure.host.seed=" + std::to_string(common.seed));
-  const ReadOptions read = read_options(common, library);
-  if (study) {
-    if (!options.executor.empty())
-      throw InputError({{}, "--executor", "the file is a study, whose figures are priced", "a run"});
-    const StudyResult result = run_study(read_config<StudyConfig>(root, read, nullptr, std::move(faults)));
-    return deliver(options.common, {to_text(result), [&] { return to_json(result); }, [&] { return to_csv(result); }});
+  if (is_study(root)) {
+    refuse_for_study(options);
+    const auto study = read_config<StudyConfig>(root, read_options(common, library), &sources, std::move(faults));
+    const StudyResult result = located(sources, root.at, [&] { return run_study(study); });
+    return deliver(common, {to_text(result), [&] { return to_json(result); }, [&] { return to_csv(result); }});
   }
-  const auto config = read_config<RunConfig>(root, read, nullptr, std::move(faults));
-  const std::unique_ptr<Executor> executor = make_executor(config);
-  const RunResult result = [&] {
-    const ProgressLine line(options.common.quiet || !executor->reports());
+  if (!options.executor.empty()) stand_for(common, "--executor", "measure.executor", options.executor);
+  if (options.seed) stand_for(common, "--seed", "measure.host.seed", std::to_string(*options.seed));
+  const auto config = read_config<RunConfig>(root, read_options(common, library), &sources, std::move(faults));
+  if (options.seed && config.measure.executor == ExecutorKind::cost)
+    throw InputError(Issue{{"--seed"}, "", "the cost executor has nothing random", "--executor host"});
+  std::unique_ptr<Executor> executor;
+  const RunResult result = located(sources, root.at, [&] {
+    executor = make_executor(config);
+    const ProgressLine line(common.quiet || !executor->reports());
     return run_benchmark(config, *executor, [&](const std::string& text) { line.show(text); });
-  }();
+  });
   if (!executor->reports()) return;
-  deliver(options.common, {to_text(result), [&] { return to_json(result); }, [&] { return to_csv(result); }});
+  deliver(common, {to_text(result), [&] { return to_json(result); }, [&] { return to_csv(result); }});
 }
 }  // namespace
 
@@ -66,6 +98,9 @@ void add_run(CLI::App& app) {
   command->add_option("config", options->config, "a run or study file, or the name of an installed one")
       ->capture_default_str();
   command->add_option("--executor", options->executor, "cost, host or cuda; what measure.executor says otherwise");
+  bounded(
+      command->add_option("--seed", options->seed, "seed of everything random; what measure.host.seed says otherwise"),
+      0, static_cast<double>(most_seed));
   add_common(*command, options->common, "specstep run seed/eagle3 --set workload.batch=8 --json result.json");
   command->callback([options] { run(*options); });
 }

@@ -212,10 +212,12 @@ std::string to_yaml(const Json& value) {
   return out;
 }
 
-std::string config_hash(const Json& canonical) {
+std::string text_hash(std::string_view text) {
   std::uint64_t hash = 0xcbf29ce484222325u;
-  for (const char c : canonical.dump()) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3u;
+  for (const char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3u;
   return formatted("{:016x}", hash);
 }
+
+std::string config_hash(const Json& canonical) { return text_hash(canonical.dump()); }
 
 }  // namespace specstep

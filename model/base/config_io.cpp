@@ -202,7 +202,7 @@ class Reader final : public Visitor {
     }
     try {
       const std::filesystem::path from = node_->at.line > 0 ? std::filesystem::path(node_->at.file) : "";
-      const auto file = std::filesystem::weakly_canonical(
+      const auto file = one_spelling(
           context_.options.library->find(node_->text, std::string(folder), from, node_->at, joined(path_)));
       if (std::find(context_.open_files.begin(), context_.open_files.end(), file) != context_.open_files.end()) {
         report_cycle(file);
@@ -238,10 +238,12 @@ class Reader final : public Visitor {
   }
 
   void refuse_unknown() {
+    const std::string allowed = "allowed: " + one_of(known_);
     for (const yaml::Entry& entry : node_->entries) {
       if (std::find(known_.begin(), known_.end(), entry.key) != known_.end()) continue;
-      std::vector<std::string> names(known_.begin(), known_.end());
-      report(entry.at, entry.key, "unknown key" + did_you_mean(entry.key, names), "allowed: " + one_of(names));
+      // Guesses cost time, and beyond these nobody sees them.
+      const bool shown = context_.issues.size() < most_shown_issues;
+      report(entry.at, entry.key, "unknown key" + (shown ? did_you_mean(entry.key, known_) : ""), allowed);
     }
   }
 
@@ -301,7 +303,7 @@ namespace detail {
 
 void read(const yaml::Node& root, const ReadOptions& options, const Door& door, Sources& sources, Issues& issues) {
   Context context{options, options.overrides, sources, issues, {}, {}};
-  if (root.at.line > 0) context.open_files.push_back(std::filesystem::weakly_canonical(root.at.file));
+  if (root.at.line > 0) context.open_files.push_back(one_spelling(root.at.file));
   Reader reader(context, root, {});
   door.visit(reader);
   for (const Override& o : context.overrides)

@@ -11,6 +11,13 @@
 
 namespace specstep {
 
+/// One spelling of a path, for telling files apart. Never fails: what has no canonical form (a pipe) stays as it is.
+std::filesystem::path one_spelling(const std::filesystem::path& path);
+
+/// The folder that paths inside a file are relative to: its own, or the working directory for text from a pipe or
+/// standard input.
+std::filesystem::path folder_of(const std::filesystem::path& file);
+
 /// Where installed configs are looked up by name: `<root>/<folder>/<name>.yaml`.
 class ConfigLibrary {
  public:
@@ -97,6 +104,9 @@ auto schema_of() {
 
 /// Block YAML of a JSON value, for `check --dump`; strings that YAML could misread are quoted.
 std::string to_yaml(const nlohmann::ordered_json& value);
+
+/// 16 hex digits over a text (FNV-1a, 64 bit).
+std::string text_hash(std::string_view text);
 
 /// 16 hex digits over the canonical JSON text (FNV-1a, 64 bit): equal configs have equal hashes.
 std::string config_hash(const nlohmann::ordered_json& canonical);

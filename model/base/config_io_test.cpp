@@ -3,11 +3,13 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <fstream>
 #include <nlohmann/json.hpp>
 
 #include "model/base/dtype.h"
+#include "model/base/formatted.h"
 #include "model/base/quantity.h"
 
 namespace specstep {
@@ -171,6 +173,21 @@ TEST(ConfigIo, SchemaNamesTypesLimitsAndDefaults) {
   EXPECT_EQ(schema["properties"]["weights"]["anyOf"].size(), 2u);
 }
 
+TEST(ConfigIo, ALongListOfFaultsIsCutAndCounted) {
+  std::string text = "hidden: 1\n";
+  for (int i = 0; i < 60; ++i) text += formatted("key{}: 1\n", i);
+  try {
+    read_config<Thing>(yaml::parse(text, "f.yaml"));
+    ADD_FAILURE() << "accepted";
+  } catch (const InputError& e) {
+    const std::string shown = e.what();
+    EXPECT_EQ(e.issues().size(), 60U);
+    EXPECT_EQ(std::count(shown.begin(), shown.end(), '\n'), 50);
+    EXPECT_THAT(shown, testing::EndsWith("\nand 10 more"));
+    EXPECT_THAT(shown, HasSubstr("f.yaml:51:1: key49: unknown key"));
+  }
+}
+
 class Files : public testing::Test {
  protected:
   void SetUp() override {
@@ -224,6 +241,20 @@ TEST_F(Files, FaultsInAPartNameThePartsFile) {
   write("x.yaml", "hidden: 0\npart: bad\n");
   EXPECT_THAT(refusal("x.yaml"), HasSubstr("bad.yaml:1:7: part.size: is '-1'"));
   EXPECT_THAT(refusal("x.yaml"), HasSubstr("x.yaml:1:9: hidden: is '0'"));
+}
+
+// A pipe has no folder and no canonical name: what it includes is relative to the working directory.
+TEST_F(Files, TextFromAPipeIsReadLikeAFile) {
+  write("base.yaml", "hidden: 7\n");
+  int ends[2];
+  ASSERT_EQ(pipe(ends), 0);
+  const std::string text = "base: " + std::filesystem::relative(root_ / "base.yaml").string() + "\nrate: 0.25\n";
+  ASSERT_EQ(::write(ends[1], text.data(), text.size()), static_cast<ssize_t>(text.size()));
+  close(ends[1]);
+  const Thing thing = load(formatted("/dev/fd/{}", ends[0]));
+  close(ends[0]);
+  EXPECT_EQ(thing.hidden, 7);
+  EXPECT_EQ(thing.rate, 0.25);
 }
 
 TEST_F(Files, BaseChainsMergeAndCyclesAreRefused) {

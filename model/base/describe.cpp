@@ -18,8 +18,6 @@ std::string Range::text() const {
 
 bool Range::holds(double value) const { return value <= max && (above_min ? value > min : value >= min); }
 
-namespace {
-
 const Location& place_of(const std::string& key, const Sources& sources, const Location& fallback) {
   for (std::string k = key; !k.empty();) {
     const auto found = sources.find(k);
@@ -29,8 +27,6 @@ const Location& place_of(const std::string& key, const Sources& sources, const L
   }
   return fallback;
 }
-
-}  // namespace
 
 void Checker::fail(const std::string& key, std::string what, std::string allowed) {
   const std::string full = prefix_.empty() || key.empty() || key.front() == '[' ? prefix_ + key : prefix_ + "." + key;

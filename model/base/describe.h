@@ -39,6 +39,9 @@ struct Range {
 /// Where each value of a file was set, by dotted path ("parallel.tensor", "conditional[1]").
 using Sources = std::map<std::string, Location>;
 
+/// The place of `key`, or of its closest parent that was written down, or else `fallback`.
+const Location& place_of(const std::string& key, const Sources& sources, const Location& fallback);
+
 /// Collects faults that concern several fields. Keys are relative to the struct being checked.
 class Checker {
  public:

@@ -25,10 +25,9 @@ std::string Issue::text() const {
 namespace {
 std::string joined(const Issues& issues) {
   std::string out;
-  for (const Issue& issue : issues) {
-    if (!out.empty()) out += '\n';
-    out += issue.text();
-  }
+  for (std::size_t i = 0; i < std::min(issues.size(), most_shown_issues); ++i)
+    out += (i > 0 ? "\n" : "") + issues[i].text();
+  if (issues.size() > most_shown_issues) out += formatted("\nand {} more", issues.size() - most_shown_issues);
   return out;
 }
 

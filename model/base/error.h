@@ -41,7 +41,11 @@ struct Issue {
 };
 using Issues = std::vector<Issue>;
 
-/// The user's input is wrong: exit 2. Carries every fault found, one line each.
+/// Most faults that one message shows; more of them are counted, since nobody reads on.
+inline constexpr std::size_t most_shown_issues = 50;
+
+/// The user's input is wrong: exit 2. Carries every fault found; its text has one line each for the first
+/// most_shown_issues.
 class InputError : public Error {
  public:
   explicit InputError(Issues issues);

@@ -56,7 +56,7 @@ Override parse_override(const std::string& text) {
   try {
     out.value = yaml::parse(value, at.file);
   } catch (const InputError& e) {
-    throw InputError(Issue{at, path, "the value is no YAML: " + e.issues().front().what, shape});
+    throw InputError(Issue{at, path, "the value " + e.issues().front().what, shape});
   }
   place_everywhere(out.value, at);
   return out;
@@ -71,8 +71,8 @@ Node load_chain(const std::filesystem::path& path, std::vector<std::filesystem::
   if (!base) return root;
   const Location at = base->at;
   if (base->kind != Node::Kind::scalar) throw InputError(Issue{at, "base", "is not text", "the path of a file"});
-  const auto file = std::filesystem::weakly_canonical(path.parent_path() / base->text);
-  open.push_back(std::filesystem::weakly_canonical(path));
+  const auto file = one_spelling(folder_of(path) / base->text);
+  open.push_back(one_spelling(path));
   if (std::find(open.begin(), open.end(), file) != open.end())
     throw InputError(Issue{at, "base", formatted("'{}' leads back to itself", base->text), "a file that does not"});
   std::error_code failed;

@@ -11,6 +11,7 @@
 #include <fstream>
 #include <istream>
 #include <sstream>
+#include <unordered_map>
 
 #include "model/base/formatted.h"
 
@@ -90,6 +91,7 @@ class Builder final : public YAML::EventHandler {
     std::string key;
     Location key_at;
     bool has_key = false;
+    std::unordered_map<std::string, Location> first_at;  // of the keys of a map
   };
 
   Location place(const YAML::Mark& mark) const { return {file_, mark.line + 1, mark.column + 1}; }
@@ -109,7 +111,7 @@ class Builder final : public YAML::EventHandler {
     refuse_tag(mark, tag);
     if (levels_.size() >= max_depth)
       throw InputError(Issue{place(mark), "", "nested too deeply", formatted("at most {} levels", max_depth)});
-    levels_.push_back({.node = {.kind = kind, .at = place(mark)}, .key = {}, .key_at = {}});
+    levels_.push_back({.node = {.kind = kind, .at = place(mark)}, .key = {}, .key_at = {}, .first_at = {}});
   }
   void close() {
     Node done = std::move(levels_.back().node);
@@ -144,9 +146,8 @@ class Builder final : public YAML::EventHandler {
     }
     if (node.text == "<<")
       issues_.push_back({node.at, "<<", "a merge key", "use 'base: FILE' to start from another file"});
-    for (const Entry& entry : level.node.entries)
-      if (entry.key == node.text)
-        issues_.push_back({node.at, node.text, "given twice", formatted("first at {}", entry.at.text())});
+    const auto [first, added] = level.first_at.try_emplace(node.text, node.at);
+    if (!added) issues_.push_back({node.at, node.text, "given twice", formatted("first at {}", first->second.text())});
   }
 
   std::string file_;
@@ -221,7 +222,10 @@ Node parse(std::string_view text, const std::string& file, Issues* faults) {
     if (faults) faults->insert(faults->end(), issues.begin(), issues.end());
     return root;
   } catch (const YAML::Exception& e) {
-    issues.push_back({{file, e.mark.line + 1, e.mark.column + 1}, "", e.msg, ""});
+    issues.push_back({{file, e.mark.line + 1, e.mark.column + 1},
+                      "",
+                      "is no YAML: " + e.msg,
+                      "lines of 'key: value', lists as [a, b], every bracket and quote closed"});
     throw InputError(issues);
   }
 }
@@ -271,11 +275,16 @@ Node merged(Node base, const Node& over) {
   }
   if (base.kind != Node::Kind::map || over.kind != Node::Kind::map || over.find("base")) return over;
   if (base.find("source") && over.find("value")) forget_source(base);
+  std::unordered_map<std::string, std::size_t> at;  // of each key; the first counts
+  for (std::size_t i = 0; i < base.entries.size(); ++i) at.try_emplace(base.entries[i].key, i);
   for (const Entry& entry : over.entries) {
-    if (Node* found = base.find(entry.key))
-      *found = merged(std::move(*found), entry.value);
-    else
+    const auto [found, added] = at.try_emplace(entry.key, base.entries.size());
+    if (added) {
       base.entries.push_back(entry);
+      continue;
+    }
+    Node& value = base.entries[found->second].value;
+    value = merged(std::move(value), entry.value);
   }
   base.at = over.at;
   return base;

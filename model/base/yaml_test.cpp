@@ -49,6 +49,8 @@ TEST(Yaml, DuplicateKeysNameBothPlaces) {
             "f.yaml:4:3: layers: given twice; first at f.yaml:2:3");
   EXPECT_EQ(refusal("m:\n  layers: 61\n  \"layers\": 2\n"), "f.yaml:3:3: layers: given twice; first at f.yaml:2:3");
   EXPECT_EQ(refusal("m:\n  layers: 61\ndraft:\n  layers: 1\n"), "accepted");
+  EXPECT_EQ(refusal("a: 1\na: 2\na: 3\n"),
+            "f.yaml:2:1: a: given twice; first at f.yaml:1:1\nf.yaml:3:1: a: given twice; first at f.yaml:1:1");
 }
 
 TEST(Yaml, SurprisesAreRefusedWhereTheyStand) {
@@ -64,6 +66,7 @@ TEST(Yaml, SurprisesAreRefusedWhereTheyStand) {
   EXPECT_THAT(refusal(std::string("a: 1\nb: \0", 9)), StartsWith("f.yaml:2:4: byte 0x00"));
   EXPECT_THAT(refusal("a: \xff\n"), StartsWith("f.yaml:1:4: byte 0xff"));
   EXPECT_THAT(refusal("a: [1, 2\n"), StartsWith("f.yaml:"));
+  EXPECT_THAT(refusal("a: [1, 2\n"), HasSubstr("is no YAML: end of sequence flow not found; lines of 'key: value'"));
   EXPECT_THAT(refusal(std::string(100000, '[')), StartsWith("f.yaml:"));
   EXPECT_EQ(refusal("a: 1 # a\ttab in a comment\n"), "accepted");
 }

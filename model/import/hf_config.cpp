@@ -13,10 +13,19 @@ namespace {
 
 using Kind = ImportNote::Kind;
 
-std::string name_for(HfFields& f, const std::string& name) {
+/// Of the file, or of its folder where the file is only called config; nothing for text from a pipe.
+std::string name_of_file(const std::string& file) {
+  const std::filesystem::path path = file;
+  if (path.has_parent_path() && folder_of(path).empty()) return "";
+  const std::filesystem::path whole = one_spelling(path);
+  return (whole.stem() == "config" ? whole.parent_path().filename() : whole.stem()).string();
+}
+
+std::string name_for(HfFields& f, const std::string& file, const std::string& name) {
   if (!name.empty()) return name;
   std::string own = f.text({"_name_or_path"}).value_or("");
   if (const std::size_t slash = own.rfind('/'); slash != std::string::npos) own = own.substr(slash + 1);
+  if (own.empty()) own = name_of_file(file);
   if (!own.empty()) return own;
   return f.architecture().empty() ? "imported" : f.architecture();
 }
@@ -49,7 +58,7 @@ void hold_against_rules(const Spec& spec, const std::string& file) {
 
 StackSpec stack_from(HfFields& f, const std::string& file, const std::string& name) {
   StackSpec s;
-  s.name = name_for(f, name);
+  s.name = name_for(f, file, name);
   s.source = "imported from " + file;
   s.layers = hf_layers(f);
   f.set_layers(s.layers);
@@ -76,7 +85,7 @@ StackSpec stack_from(HfFields& f, const std::string& file, const std::string& na
 
 DraftSpec draft_from(HfFields& f, const std::string& file, const std::string& name) {
   DraftSpec d;
-  d.name = name_for(f, name);
+  d.name = name_for(f, file, name);
   d.source = "imported from " + file;
   d.method = DraftMethod::eagle3;
   d.layers = hf_layers(f);

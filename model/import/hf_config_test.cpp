@@ -66,6 +66,21 @@ TEST(HfConfig, AConflictIsReportedAndTheNestedValueWins) {
   EXPECT_THAT(notes_of(both, Kind::conflict), HasSubstr("num_hidden_layers: is 32"));
 }
 
+TEST(HfConfig, AFileWithoutANameGivesItsOwnOrItsFoldersName) {
+  const auto name = [](const std::string& file) {
+    JsonFile json = load_json_file(testdata / "qwen25.json");
+    HfFields::Json values = *json.root;
+    values.erase("_name_or_path");
+    values["architectures"] = {"Qwen2ForCausalLM"};
+    json.root = std::make_shared<const HfFields::Json>(std::move(values));
+    json.name = file;
+    return std::get<StackSpec>(import_hf_config(json).spec).name;
+  };
+  EXPECT_EQ(name("/models/Some-Model-7B/config.json"), "Some-Model-7B");
+  EXPECT_EQ(name("/models/some-model.json"), "some-model");
+  EXPECT_EQ(name("/dev/stdin"), "Qwen2ForCausalLM");
+}
+
 TEST(HfConfig, HeadSizes) {
   EXPECT_EQ(import_stack("qwen25").attention.head_dim, 64);
   EXPECT_TRUE(import_stack("qwen25").tied_embeddings);
@@ -184,6 +199,8 @@ TEST(HfConfig, WrongTypesAreNamedWithTheirPlace) {
   EXPECT_THAT(refusal_of([] { import_changed("qwen3", R"({"num_hidden_layers": 64.5})"); }),
               HasSubstr("num_hidden_layers: is 64.5"));
   EXPECT_THAT(refusal_of([] { import_changed("qwen3", R"({"num_hidden_layers": -1})"); }), HasSubstr("is -1"));
+  EXPECT_THAT(refusal_of([] { import_changed("qwen3", R"({"num_hidden_layers": 0})"); }),
+              testing::Not(HasSubstr("missing")));
   EXPECT_THAT(refusal_of([] { import_changed("qwen3", R"({"tie_word_embeddings": 0})"); }), HasSubstr("true or false"));
   EXPECT_THAT(refusal_of([] { import_changed("qwen3", R"({"num_key_value_heads": 7})"); }),
               HasSubstr("num_key_value_heads: is 7; a divisor of 64 heads"));

@@ -153,10 +153,11 @@ void refuse_without_gate(HfFields& f) {
 std::int64_t hf_layers(HfFields& f) {
   refuse_hybrids(f);
   const char* const what = "number of decoder layers";
-  if (const auto given =
-          f.integer({"num_hidden_layers", "num_layers", "n_layer", "n_layers", "num_transformer_layers"})) {
-    if (*given <= 4096) return *given;
-    f.fail("num_hidden_layers", formatted("is {}", *given), "at most 4096");
+  const HfFields::Names names{"num_hidden_layers", "num_layers", "n_layer", "n_layers", "num_transformer_layers"};
+  if (f.find(names)) {
+    const std::int64_t given = f.required(names, what);
+    if (given <= 4096) return given;
+    f.fail("num_hidden_layers", formatted("is {}", given), "at most 4096");
     return 1;
   }
   for (const char* key : {"layer_types", "layers_block_type"})

@@ -1,6 +1,7 @@
 // nlohmann's parser with a builder of our own: the library's keeps the last of two equal keys and no places.
 #include "model/import/json_file.h"
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 #include <vector>
 
@@ -45,7 +46,10 @@ class Counting {
 class Builder {
  public:
   Builder(std::string_view text, const std::string& name, const std::size_t& taken)
-      : text_(text), name_(name), taken_(taken) {}
+      : text_(text), name_(name), taken_(taken) {
+    for (std::size_t i = 0; i < text.size(); ++i)
+      if (text[i] == '\n') line_ends_.push_back(i);
+  }
 
   bool null() { return value(nullptr); }
   bool boolean(bool v) { return value(v); }
@@ -62,11 +66,10 @@ class Builder {
   bool key(std::string& v) {
     const Location place = location(start_of_string());
     const std::string path = path_ + (path_.empty() ? "" : ".") + v;
-    if (open_.back()->contains(v)) {
-      const Location& first = places_.at(path);
-      issues_.push_back({place, path, formatted("a second time (the first is at line {})", first.line), "once"});
-    }
-    places_.emplace(path, place);
+    const auto [first, added] = places_.emplace(path, place);
+    if (!added)
+      issues_.push_back(
+          {place, path, formatted("a second time (the first is at line {})", first->second.line), "once"});
     key_ = std::move(v);
     return true;
   }
@@ -77,7 +80,7 @@ class Builder {
       what = what.substr(at);
     else if (const std::size_t end = what.find("] "); end != std::string::npos)
       what = what.substr(end + 2);
-    issues_.push_back({location(position == 0 ? 0 : position - 1), "", what, ""});
+    issues_.push_back({location(position == 0 ? 0 : position - 1), "", what, "one JSON object"});
     return false;
   }
 
@@ -96,12 +99,15 @@ class Builder {
     if (open_.empty()) return root = std::move(v);
     Json& parent = *open_.back();
     if (parent.is_array()) return parent.emplace_back(std::move(v));
-    return parent[key_] = std::move(v);
+    // Keys given twice are faults by now; looking each one up again would make long files slow.
+    auto& members = parent.get_ref<Json::object_t&>();
+    members.emplace_back(key_, std::move(v));
+    return members.back().second;
   }
 
   bool open(Json&& empty) {
     if (open_.size() == deepest) {
-      issues_.push_back({location(taken_), path_, formatted("nested deeper than {}", deepest), ""});
+      issues_.push_back({location(taken_), path_, formatted("nested deeper than {}", deepest), "a config.json"});
       return false;
     }
     paths_.push_back(path_);
@@ -130,16 +136,16 @@ class Builder {
   }
 
   Location location(std::size_t offset) const {
-    const std::string_view before = text_.substr(0, std::min(offset, text_.size()));
-    const std::size_t line_start = before.rfind('\n');
-    const auto line = std::count(before.begin(), before.end(), '\n') + 1;
-    const std::size_t column = line_start == std::string_view::npos ? before.size() + 1 : before.size() - line_start;
-    return {name_, static_cast<int>(line), static_cast<int>(column)};
+    const std::size_t at = std::min(offset, text_.size());
+    const auto next = std::lower_bound(line_ends_.begin(), line_ends_.end(), at);
+    const std::size_t column = next == line_ends_.begin() ? at + 1 : at - *std::prev(next);
+    return {name_, static_cast<int>(next - line_ends_.begin()) + 1, static_cast<int>(column)};
   }
 
   std::string_view text_;
   const std::string& name_;
   const std::size_t& taken_;
+  std::vector<std::size_t> line_ends_;
   std::vector<Json*> open_;
   std::vector<std::string> paths_;
   std::string path_, key_;
@@ -165,7 +171,7 @@ JsonFile parse_json_file(std::string_view text, const std::string& name) {
   const bool whole =
       Json::sax_parse(Counting(text.data(), &taken), Counting(text.data() + text.size(), &taken), &builder);
   throw_if_any(builder.issues());
-  if (!whole) throw InputError(Issue{{name, 1, 1}, "", "is no JSON", ""});
+  if (!whole) throw InputError(Issue{{name, 1, 1}, "", "is no JSON", "one JSON object"});
   if (!builder.root.is_object())
     throw InputError(Issue{{name, 1, 1}, "", formatted("is {}", builder.root.type_name()), "an object"});
   return {name, std::make_shared<const Json>(std::move(builder.root)), builder.take_places()};

@@ -7,6 +7,7 @@
 #include "comm/dispatch.h"
 #include "model/base/formatted.h"
 #include "model/base/units.h"
+#include "sim/comm_served.h"
 
 namespace specstep {
 
@@ -68,17 +69,17 @@ CostExecutor::CostExecutor(const RunConfig& config)
 std::string CostExecutor::carrier(const comm::Call& call, PricedPlan& plan) {
   const std::string& asked = comm_.pick(call.bytes);
   const bool reduces = call.kind == comm::Collective::all_reduce;
-  const bool choice = asked == "engine-default" || asked == "auto";
-  const std::string what = formatted("{} of {} B", name_of(call.kind), grouped(call.bytes));
+  const bool choice = is_comm_choice(asked);
   if (choice && reduces) {
     const comm::Choice chosen = comm::choose(asked, comm_.engine, pricer_, call);
-    plan.note(formatted("{}: {} chose {}: {}", what, asked, chosen.used, chosen.reason));
+    plan.note(choice_note(call, chosen));
     return chosen.used;
   }
   if (choice || (!reduces && comm::refusal(asked, pricer_.topology(), call))) {
     if (!choice) plan.note(formatted("{}: {} has none, nccl carries it, as engines do", name_of(call.kind), asked));
     return "nccl";
   }
+  require_served(comm_, pricer_.topology(), call);
   return asked;
 }
 

@@ -8,6 +8,7 @@
 #include "model/base/formatted.h"
 #include "model/base/units.h"
 #include "model/build_plan.h"
+#include "sim/engine/config_notes.h"
 #include "sim/engine/phase.h"
 
 namespace specstep {
@@ -153,6 +154,8 @@ class Benchmark {
   }
 
   void cycle() {
+    if (!config_.speculation.acceptance)
+      throw InputError({{}, "speculation.acceptance", "missing", "how many drafts are accepted: they are only priced"});
     const double length = accept_length(*config_.speculation.acceptance, config_.speculation.depth());
     cycles_ = static_cast<double>(config_.workload.output_tokens - 1) / length;
     PhaseResult verify = growing_pass(PassKind::verify, verify_tokens(), cycles_, false);
@@ -284,8 +287,12 @@ class Benchmark {
 }  // namespace
 
 RunResult run_benchmark(const RunConfig& config, Executor& executor, const Progress& progress) {
-  if (Generator* generator = executor.generator()) return run_measured(config, executor, *generator, progress);
-  return Benchmark(config, executor, progress).run();
+  Generator* generator = executor.generator();
+  RunResult result =
+      generator ? run_measured(config, executor, *generator, progress) : Benchmark(config, executor, progress).run();
+  const std::vector<std::string> notes = config_notes(config);
+  result.notes.insert(result.notes.begin(), notes.begin(), notes.end());
+  return result;
 }
 
 }  // namespace specstep

@@ -88,6 +88,21 @@ TEST(Benchmark, NgramDraftsCostNothing) {
   EXPECT_NEAR(value(r, "speculative.cycle_ms"), value(r, "verify.pass_ms"), 1e-12);
 }
 
+TEST(Benchmark, WhatIsNotReadIsNoted) {
+  const auto notes = [](const std::vector<std::string>& sets) {
+    std::string out;
+    for (const std::string& note : run(load_run("tiny", sets)).notes) out += note + "\n";
+    return out;
+  };
+  EXPECT_EQ(notes({}), "");
+  EXPECT_EQ(notes({"speculation.method=ngram"}),
+            "draft tiny EAGLE-3 is not used: speculation.method ngram proposes from the text itself\n");
+  EXPECT_EQ(notes({"speculation.method=none"}),
+            "draft tiny EAGLE-3 is not used: speculation.method none drafts nothing\n");
+  EXPECT_EQ(notes({"speculation.tree={steps: 2, topk: 2, verify_tokens: 5}", "speculation.draft_length=7"}),
+            "speculation.draft_length 7 is not used: the tree drafts 2 steps\n");
+}
+
 // Reported: 89.5 tok/s for a request of 256 tokens after a prompt of about 30 on 8x RTX PRO 6000, NCCL, graphs up to
 // batch 128. Nothing in the machine files is fitted to it.
 TEST(Benchmark, SeedBaselineWithinTenPercent) {

@@ -5,6 +5,7 @@
 #include "model/base/formatted.h"
 #include "model/base/units.h"
 #include "model/build_plan.h"
+#include "sim/engine/generated_text.h"
 #include "sim/engine/phase.h"
 
 namespace specstep {
@@ -28,6 +29,7 @@ class Measured {
   RunResult run() {
     plain_ = repeat(false);
     if (config_.speculative()) drafted_ = repeat(true);
+    result_.generation = texts();
     request();
     decode();
     if (config_.speculative()) cycle();
@@ -57,6 +59,12 @@ class Measured {
       if (i >= m.warmup) counted.push_back(std::move(one));
     }
     return counted;
+  }
+
+  /// All repetitions give the same text: coins start anew.
+  GeneratedText texts() const {
+    return {digest_of(main().front().tokens), digest_of(plain_.front().tokens),
+            first_difference(main().front().tokens, plain_.front().tokens)};
   }
 
   template <class F>
@@ -121,11 +129,12 @@ class Measured {
   void acceptance_notes() {
     std::string rates;
     for (const double s : drafted_.front().acceptance.survival()) rates += formatted(" {:.3f}", s);
-    result_.notes.push_back("acceptance is counted, speculation.acceptance is not used; accepted by position:" + rates);
-    if (config_.measure.host.draft_agreement > 0 && config_.draft)
-      result_.notes.push_back(formatted(
-          "the draft's logits hold {} of the target's (measure.host.draft_agreement); computing these is not timed",
-          config_.measure.host.draft_agreement));
+    result_.notes.push_back("acceptance is counted; accepted by position:" + rates);
+    const SpeculationSpec& s = config_.speculation;
+    if (s.acceptance)
+      result_.notes.push_back(formatted("speculation.acceptance, a length of {:.3f}, is not used: {:.3f} was counted",
+                                        accept_length(*s.acceptance, s.depth()),
+                                        result_.metrics.at("speculative.accept_length").value));
   }
 
   /// A pass with its breakdown: halfway through the output, traced, scaled to the mean untraced pass.
@@ -138,6 +147,9 @@ class Measured {
     const auto prepared = executor_.prepare(draft ? build_draft_plan(*config_.draft, config_.parallel, shape, options)
                                                   : build_plan(config_.stack, config_.parallel, shape, options),
                                             Launch::eager);
+    for (const std::string& note : prepared->notes())
+      if (std::find(result_.notes.begin(), result_.notes.end(), note) == result_.notes.end())
+        result_.notes.push_back(note);
     if (progress_) progress_(formatted("tracing {}", name_of(kind)));
     PhaseResult out;
     Timeline sum;
@@ -177,7 +189,7 @@ class Measured {
 
   double weights() const {
     double bytes = weight_memory(config_.stack, config_.parallel);
-    if (config_.speculative() && config_.draft) bytes += weight_memory(*config_.draft, config_.parallel);
+    if (config_.drafts_with_model()) bytes += weight_memory(*config_.draft, config_.parallel);
     return bytes;
   }
 

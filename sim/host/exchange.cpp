@@ -5,9 +5,11 @@
 #include <numeric>
 
 #include "comm/backend.h"
+#include "comm/dispatch.h"
 #include "comm/island_plan.h"
 #include "comm/run_host.h"
 #include "comm/schedules/schedules.h"
+#include "sim/comm_served.h"
 #include "sim/host/formats.h"
 
 namespace specstep::host {
@@ -31,7 +33,8 @@ comm::Schedule allreduce_schedule(const std::string& backend, const comm::Topolo
   using comm::Operation;
   constexpr std::int64_t any_size = 4096;  // a whole number of packs
   const comm::Call call{comm::Collective::all_reduce, ranks, any_size, DType::bf16, true};
-  if (const auto reason = comm::refusal(backend, topology, call)) throw InputError({{}, "comm.backend", *reason, ""});
+  if (const auto reason = comm::refusal(backend, topology, call))
+    throw InputError({{}, "comm.backend", *reason, "a backend that can, see 'specstep list --backends'"});
   if (backend == "push1" || backend == "nccl_dev") return comm::one_shot(ranks, Operation::write);
   if (backend == "pull1") return comm::one_shot(ranks, Operation::read);
   if (backend == "rsag" || backend == "q8" || backend == "nccl_sym") return comm::two_stage(ranks, Operation::read);
@@ -53,13 +56,30 @@ Exchange::Exchange(const RunConfig& config, Team& team)
 }
 
 Exchange::Key Exchange::key_of(comm::Collective kind, std::int64_t bytes, int ranks) const {
-  return {kind == comm::Collective::all_reduce ? comm_.pick(bytes) : name_of(kind), ranks};
+  if (kind != comm::Collective::all_reduce) return {name_of(kind), ranks};
+  const auto settled = settled_.find({bytes, ranks});
+  return {settled != settled_.end() ? settled->second : comm_.pick(bytes), ranks};
+}
+
+void Exchange::settle(std::int64_t bytes, int ranks) {
+  const std::string& asked = comm_.pick(bytes);
+  if (!is_comm_choice(asked) || settled_.contains({bytes, ranks})) return;
+  comm::Pricer pricer(topology_);
+  const comm::Call call{comm::Collective::all_reduce, ranks, bytes, DType::bf16, true};
+  const comm::Choice chosen = comm::choose(asked, comm_.engine, pricer, call);
+  settled_[{bytes, ranks}] = chosen.used;
+  notes_.push_back(choice_note(call, chosen));
 }
 
 void Exchange::need(comm::Collective kind, std::int64_t bytes, std::int64_t ranks) {
-  const Key key = key_of(kind, bytes, static_cast<int>(ranks));
-  if (ranks <= 1 || schedules_.contains(key)) return;
+  if (ranks <= 1) return;
   const bool sums = kind == comm::Collective::all_reduce;
+  if (sums) {
+    require_served(comm_, topology_, {kind, static_cast<int>(ranks), bytes, DType::bf16, true});
+    settle(bytes, static_cast<int>(ranks));
+  }
+  const Key key = key_of(kind, bytes, static_cast<int>(ranks));
+  if (schedules_.contains(key)) return;
   schedules_[key] = {sums ? allreduce_schedule(key.first, topology_, key.second)
                           : comm::direct(kind, key.second, comm::Operation::write),
                      sums && key.first == "q8"};

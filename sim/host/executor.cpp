@@ -14,12 +14,17 @@ using namespace host;
 
 class HostPlan final : public PreparedPlan {
  public:
-  HostPlan(Plan plan, Launch launch, Model& model)
-      : plan_(std::move(plan)), launch_(launch), model_(model), input_(lone_input(plan_, model.view())) {
+  HostPlan(Plan plan, Launch launch, Model& model, const Exchange& exchange)
+      : plan_(std::move(plan)),
+        launch_(launch),
+        model_(model),
+        exchange_(exchange),
+        input_(lone_input(plan_, model.view())) {
     model_.prepare(plan_);
   }
   const Plan& plan() const override { return plan_; }
   Launch launch() const override { return launch_; }
+  std::vector<std::string> notes() const override { return exchange_.notes(); }
   Timeline run(bool traced) override {
     for (std::size_t s = 0; s < input_.sequences.size(); ++s) model_.pretend(plan_, s);
     const PassTime time = model_.timed(plan_, input_, traced);
@@ -36,6 +41,7 @@ class HostPlan final : public PreparedPlan {
   Plan plan_;
   Launch launch_;
   Model& model_;
+  const Exchange& exchange_;
   PassInput input_;
 };
 
@@ -67,12 +73,12 @@ class HostExecutor final : public Executor {
   std::unique_ptr<PreparedPlan> prepare(Plan plan, Launch launch) override {
     if (plan.draft && !draft_) throw Error("a pass of the draft, but this run has none");
     Model& model = plan.draft ? *draft_ : target_;
-    return std::make_unique<HostPlan>(std::move(plan), launch, model);
+    return std::make_unique<HostPlan>(std::move(plan), launch, model, exchange_);
   }
   Generator* generator() override { return &*generator_; }
 
  private:
-  bool has_draft() const { return config_.speculative() && config_.draft && config_.draft->has_model(); }
+  bool has_draft() const { return config_.drafts_with_model(); }
   /// Texts that may be under way: the batch as engines pad it, and the dummies of attention groups.
   std::size_t sequences() const {
     std::int64_t most = config_.workload.batch;

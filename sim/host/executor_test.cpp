@@ -104,8 +104,58 @@ TEST(HostExecutor, AStackTooLargeIsRefusedWithWhatWouldFit) {
 TEST(HostExecutor, WhatCannotBeComputedIsRefused) {
   EXPECT_THAT(refusal_of([] { make_executor(tiny({"comm.embedding_allreduce=false"})); }),
               testing::HasSubstr("comm.embedding_allreduce"));
-  const RunConfig null = tiny({"comm.backend=\"null\""});
-  EXPECT_THAT(refusal_of([&] { run_benchmark(null, *make_executor(null)); }), testing::HasSubstr("moves no values"));
+  EXPECT_THAT(refusal_of([&] { tiny({"comm.backend=\"null\""}); }), testing::HasSubstr("moves no values"));
+}
+
+RunResult run_tiny(const std::vector<std::string>& more) {
+  const RunConfig config = tiny(more);
+  return run_benchmark(config, *make_executor(config));
+}
+
+// A method that has no model runs none, though the file names a draft.
+TEST(HostExecutor, NgramLeavesTheDraftOfTheFileAlone) {
+  const RunResult with = run_tiny({"speculation.method=ngram", "measure.runs=1"});
+  RunConfig without = tiny({"speculation.method=ngram", "measure.runs=1"});
+  without.draft.reset();
+  const RunResult bare = run_benchmark(without, *make_executor(without));
+  for (const PhaseResult& p : with.phases) {
+    EXPECT_NE(p.kind, PassKind::draft);
+    EXPECT_NE(p.kind, PassKind::extend);
+  }
+  EXPECT_EQ(with.metrics.at("speculative.accept_length").value, bare.metrics.at("speculative.accept_length").value);
+  EXPECT_EQ(with.metrics.at("memory.weights_gib").value, bare.metrics.at("memory.weights_gib").value);
+  EXPECT_THAT(with.notes, testing::Contains(testing::HasSubstr("draft tiny EAGLE-3 is not used")));
+}
+
+TEST(HostExecutor, RulesChooseBackendsAndSaySo) {
+  const RunResult nccl = run_tiny({"measure.runs=1", "speculation.method=none"});
+  for (const char* choice : {"auto", "engine-default"}) {
+    const RunResult chosen =
+        run_tiny({"measure.runs=1", "speculation.method=none", std::string("comm.backend=") + choice});
+    EXPECT_THAT(chosen.notes, testing::Contains(testing::HasSubstr(std::string(choice) + " chose")));
+    EXPECT_EQ(chosen.generation->digest, nccl.generation->digest);  // sums of two ranks have one order
+  }
+}
+
+TEST(HostExecutor, GreedySpeculationShowsThatItsTextIsThePlainOne) {
+  const RunResult plain = run_tiny({"measure.runs=1", "speculation.method=none"});
+  const RunResult drafted = run_tiny({"measure.runs=1"});
+  const RunResult other = run_tiny({"measure.runs=1", "measure.host.seed=2"});
+  EXPECT_EQ(drafted.generation->digest, plain.generation->digest);
+  EXPECT_EQ(drafted.generation->first_difference, -1);
+  EXPECT_NE(other.generation->digest, plain.generation->digest);
+  EXPECT_THAT(to_text(drafted), testing::HasSubstr("the plain text token for token"));
+  EXPECT_THAT(drafted.notes, testing::Contains(testing::HasSubstr("is not used: ")));
+  const RunResult counted = run_tiny({"measure.runs=1", "speculation={method: eagle3, draft_length: 3}"});
+  EXPECT_THAT(counted.notes, testing::Not(testing::Contains(testing::HasSubstr("is not used"))));
+}
+
+TEST(HostExecutor, AgreementUnderTargetOnlySamplingIsExplained) {
+  const std::string host = "measure.host={draft_agreement: 1, temperature: 1, accept: ";
+  EXPECT_THAT(run_tiny({"measure.runs=1", host + "target_only}"}).notes,
+              testing::Contains(testing::HasSubstr("target_only keeps a draft with the target's own chance")));
+  EXPECT_THAT(run_tiny({"measure.runs=1", host + "rejection}"}).notes,
+              testing::Not(testing::Contains(testing::HasSubstr("target_only"))));
 }
 
 }  // namespace

@@ -65,7 +65,7 @@ MemoryNeed memory_need(const RunConfig& config) {
   };
   const Plan target = build_plan(config.stack, config.parallel, prefill, options);
   add(target, target);
-  if (config.speculative() && config.draft && config.draft->has_model()) {
+  if (config.drafts_with_model()) {
     const Plan draft = build_draft_plan(*config.draft, config.parallel, prefill, options);
     add(draft, draft);
   }

@@ -68,9 +68,15 @@ Json to_json(const RunResult& r) {
   const Json canonical = dump_config(r.config);
   Json phases = Json::object();
   for (const PhaseResult& p : r.phases) phases[name_of(p.kind)] = phase_json(p);
-  return {{"schema", "specstep.result/1"}, {"executor", r.executor},           {"config_hash", config_hash(canonical)},
-          {"config", canonical},           {"environment", environment_of(r)}, {"phases", std::move(phases)},
-          {"metrics", metrics_json(r)},    {"provenance", r.provenance},       {"notes", r.notes}};
+  Json out = {
+      {"schema", "specstep.result/1"}, {"executor", r.executor},           {"config_hash", config_hash(canonical)},
+      {"config", canonical},           {"environment", environment_of(r)}, {"phases", std::move(phases)},
+      {"metrics", metrics_json(r)},    {"provenance", r.provenance},       {"notes", r.notes}};
+  if (r.generation)
+    out["generation"] = {{"digest", r.generation->digest},
+                         {"plain_digest", r.generation->plain_digest},
+                         {"first_difference", r.generation->first_difference}};
+  return out;
 }
 
 Json to_json(const StudyResult& study) {

@@ -3,6 +3,7 @@
 
 #include <map>
 #include <nlohmann/json_fwd.hpp>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -35,6 +36,13 @@ struct Metric {
   std::string interval;  // how low and high were formed
 };
 
+/// What an executor that computes real tokens generated.
+struct GeneratedText {
+  std::string digest;                 // of the run's text, drafted where the run speculates
+  std::string plain_digest;           // of the same prompts decoded token by token
+  std::int64_t first_difference = 0;  // earliest position at which the two part; -1: nowhere
+};
+
 struct RunResult {
   std::string executor;
   RunConfig config;
@@ -42,6 +50,7 @@ struct RunResult {
   std::map<std::string, Metric> metrics;
   std::map<std::string, double> provenance;  // share of the run's time by source
   std::vector<DeviceFacts> devices;          // GPUs that it ran on
+  std::optional<GeneratedText> generation;   // nothing for an executor that has no tokens
   std::vector<std::string> notes;            // assumptions a reader must know
 };
 

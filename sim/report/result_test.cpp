@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "sim/engine/benchmark.h"
+#include "sim/engine/generated_text.h"
 #include "sim/report/metrics.h"
 #include "sim/study.h"
 #include "sim/test_configs.h"
@@ -69,6 +70,33 @@ TEST(Result, StudyTextEndsWithReportedBesidePredicted) {
   EXPECT_GT(table, text.find("where a pass spends its time"));
   EXPECT_THAT(text, HasSubstr("cause not modelled yet"));
   EXPECT_THAT(text, HasSubstr("other: nobody knows"));
+}
+
+TEST(Result, TextTellsATreeByItsShape) {
+  RunResult r = result("tiny");
+  EXPECT_THAT(to_text(r), HasSubstr("eagle3, draft length 3\n"));
+  r.config.speculation.tree = TreeSpec{2, 3, 8};
+  EXPECT_THAT(to_text(r), HasSubstr("eagle3, tree of 2 steps, top 3, 8 tokens verified\n"));
+}
+
+TEST(Result, MeasuredMetricsShowTheirRange) {
+  RunResult r = result("tiny");
+  EXPECT_THAT(to_text(r), testing::Not(HasSubstr(" to ")));
+  r.metrics["decode.tok_s"] = {20, {10, 20, 35}, 10, 35, "smallest and largest of 3 runs"};
+  EXPECT_THAT(to_text(r), HasSubstr("20 tok/s (10 to 35)\n"));
+}
+
+// The digest of FNV-1a, by a reference implementation: of the empty text and of "1 2 \n3 \n".
+TEST(Result, GeneratedTextIsTellableFromOutside) {
+  EXPECT_EQ(digest_of({}), "cbf29ce484222325");
+  EXPECT_EQ(digest_of({{1, 2}, {3}}), "41e95f63c0c75fcf");
+  EXPECT_EQ(first_difference({{1, 2, 3}, {4, 5, 6}}, {{1, 2, 3}, {4, 5, 6}}), -1);
+  EXPECT_EQ(first_difference({{1, 2, 3}, {4, 5, 6}}, {{1, 2, 0}, {4, 0, 6}}), 1);
+  RunResult r = result("tiny");
+  EXPECT_FALSE(to_json(r).contains("generation"));
+  r.generation = GeneratedText{"a", "b", 4};
+  EXPECT_EQ(to_json(r)["generation"]["plain_digest"], "b");
+  EXPECT_THAT(to_text(r), HasSubstr("generated text: a, from token 4 on other than the plain one, b"));
 }
 
 TEST(Result, CsvHasOneRowAMetric) {

@@ -17,6 +17,11 @@ std::string number(double value) {
   return formatted("{:.{}f}", value, size >= 100 ? 1 : size >= 10 ? 2 : 3);
 }
 
+std::string shape_of(const SpeculationSpec& s) {
+  if (!s.tree) return formatted("draft length {}", s.draft_length);
+  return formatted("tree of {} steps, top {}, {} tokens verified", s.tree->steps, s.tree->topk, s.tree->verify_tokens);
+}
+
 std::string header(const RunResult& r) {
   const RunConfig& c = r.config;
   std::string out = c.name.empty() ? c.stack.name : c.name;
@@ -28,11 +33,16 @@ std::string header(const RunResult& r) {
     comm += rule.up_to_kib ? formatted("{} up to {} KiB, ", rule.backend, *rule.up_to_kib) : rule.backend;
   out += formatted("  collectives by {}; ", comm);
   if (c.speculative())
-    out += formatted("{}, draft length {}\n", name_of(c.speculation.method), c.speculation.draft_length);
+    out += formatted("{}, {}\n", name_of(c.speculation.method), shape_of(c.speculation));
   else
     out += "no speculation\n";
   if (!c.note.empty()) out += "  " + c.note + "\n";
   return out;
+}
+
+/// Low and high of a measured metric; nothing for a price, which has no samples.
+std::string range(const Metric& m) {
+  return m.samples.size() > 1 ? formatted(" ({} to {})", number(m.low), number(m.high)) : "";
 }
 
 std::string metrics_table(const RunResult& r) {
@@ -40,7 +50,7 @@ std::string metrics_table(const RunResult& r) {
   for (const MetricRow& row : metric_rows()) {
     const auto found = r.metrics.find(std::string(row.name));
     if (found != r.metrics.end())
-      out += formatted("  {:<40} {:>12} {}\n", row.name, number(found->second.value), row.unit);
+      out += formatted("  {:<40} {:>12} {}{}\n", row.name, number(found->second.value), row.unit, range(found->second));
   }
   return out;
 }
@@ -77,6 +87,15 @@ std::string breakdown_table(const RunResult& r) {
   return out;
 }
 
+std::string generation_line(const RunResult& r) {
+  const GeneratedText& g = *r.generation;
+  if (!r.config.speculative()) return formatted("generated text: {}\n", g.digest);
+  if (g.first_difference < 0) return formatted("generated text: {}, the plain text token for token\n", g.digest);
+  return formatted("generated text: {}, from token {} on other than the plain one, {}{}\n", g.digest,
+                   g.first_difference, g.plain_digest,
+                   r.config.measure.host.temperature > 0 ? ": both are samples" : "");
+}
+
 std::string provenance_line(const RunResult& r) {
   std::string out = "\ntime by source of the numbers:";
   for (const auto& [source, share] : r.provenance)
@@ -85,6 +104,7 @@ std::string provenance_line(const RunResult& r) {
   const auto extrapolated = r.provenance.find("extrapolated");
   if (extrapolated != r.provenance.end() && extrapolated->second > 0)
     out += formatted("  {:.0f} % outside the range that the numbers were checked in\n", 100 * extrapolated->second);
+  if (r.generation) out += generation_line(r);
   for (const std::string& note : r.notes) out += "note: " + note + "\n";
   return out;
 }

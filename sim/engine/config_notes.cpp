@@ -1,0 +1,28 @@
+#include "sim/engine/config_notes.h"
+
+#include "model/base/formatted.h"
+
+namespace specstep {
+
+std::vector<std::string> config_notes(const RunConfig& config) {
+  std::vector<std::string> out;
+  const SpeculationSpec& s = config.speculation;
+  const HostSpec& host = config.measure.host;
+  if (config.draft && !config.drafts_with_model())
+    out.push_back(formatted("draft {} is not used: speculation.method {} {}", config.draft->name, name_of(s.method),
+                            config.speculative() ? "proposes from the text itself" : "drafts nothing"));
+  if (config.speculative() && s.tree && s.draft_length != SpeculationSpec{}.draft_length)
+    out.push_back(
+        formatted("speculation.draft_length {} is not used: the tree drafts {} steps", s.draft_length, s.tree->steps));
+  if (!config.measure.counts_acceptance() || !config.drafts_with_model() || host.draft_agreement == 0) return out;
+  out.push_back(formatted(
+      "the draft's logits hold {} of the target's (measure.host.draft_agreement); computing these is not timed",
+      host.draft_agreement));
+  if (host.temperature > 0 && host.accept == AcceptRule::target_only)
+    out.emplace_back(
+        "target_only keeps a draft with the target's own chance of it: at this temperature a draft that agrees is "
+        "kept no more often than the target would draw its token");
+  return out;
+}
+
+}  // namespace specstep

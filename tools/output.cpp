@@ -1,0 +1,178 @@
+// Where results go: checked before the work, written all or none behind it.
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <nlohmann/json.hpp>
+
+#include "model/base/formatted.h"
+#include "tools/cli.h"
+
+namespace specstep {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+[[noreturn]] void cannot_write(const std::string& target, int reason) {
+  throw Error(formatted("{}: cannot be written: {}", target, std::strerror(reason)));
+}
+
+void write_all(int file, const std::string& text, const std::string& target) {
+  for (std::size_t done = 0; done < text.size();) {
+    const ssize_t n = ::write(file, text.data() + done, text.size() - done);
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) cannot_write(target, errno);
+    done += static_cast<std::size_t>(n);
+  }
+}
+
+/// An open file that closes itself; closing by hand reports what the kernel kept back.
+class File {
+ public:
+  File(const std::string& path, int flags, const std::string& target)
+      : number_(::open(path.c_str(), flags | O_WRONLY | O_CLOEXEC, 0644)), target_(target) {
+    if (number_ < 0) cannot_write(target_, errno);
+  }
+  ~File() {
+    if (number_ >= 0) ::close(number_);
+  }
+  File(const File&) = delete;
+  File& operator=(const File&) = delete;
+  void finish(const std::string& text) {
+    write_all(number_, text, target_);
+    const int number = number_;
+    number_ = -1;
+    if (::close(number) != 0) cannot_write(target_, errno);
+  }
+
+ private:
+  int number_;
+  std::string target_;
+};
+
+/// What a target names.
+struct Place {
+  enum class Kind { standard_output, device, file };
+  Kind kind = Kind::standard_output;
+  fs::path path;      // links followed
+  struct stat is {};  // of what is there already
+  bool there = false;
+
+  bool same(const Place& other) const {
+    if (kind != other.kind) return false;
+    if (kind == Kind::device) return is.st_dev == other.is.st_dev && is.st_ino == other.is.st_ino;
+    return kind == Kind::standard_output || path == other.path;
+  }
+  std::string partial() const { return formatted("{}.partial.{}", path.string(), ::getpid()); }
+};
+
+Place place_named(const std::string& target) {
+  Place out;
+  if (target == "-") return out;
+  struct stat standard_output {};
+  out.there = ::stat(target.c_str(), &out.is) == 0;
+  if (out.there && ::fstat(STDOUT_FILENO, &standard_output) == 0 && out.is.st_dev == standard_output.st_dev &&
+      out.is.st_ino == standard_output.st_ino)
+    return out;  // by another name, as /dev/stdout
+  const bool device = out.there && !S_ISREG(out.is.st_mode);
+  out.kind = device ? Place::Kind::device : Place::Kind::file;
+  out.path = device ? fs::path(target) : one_spelling(target);
+  return out;
+}
+
+/// Why nothing could be written there, or nothing. Tries it, without touching what is there.
+std::string refusal(const Place& place) {
+  if (place.kind == Place::Kind::standard_output) return "";
+  if (place.there && S_ISDIR(place.is.st_mode)) return "is a directory";
+  if (place.there && ::access(place.path.c_str(), W_OK) != 0) return std::strerror(errno);
+  if (place.kind == Place::Kind::device) return "";
+  const int file = ::open(place.partial().c_str(), O_CREAT | O_EXCL | O_WRONLY | O_CLOEXEC, 0644);
+  if (file < 0) return std::strerror(errno);
+  ::close(file);
+  ::unlink(place.partial().c_str());
+  return "";
+}
+
+/// A result written beside its place; nothing stands there until commit(). Links are followed, modes kept.
+class StagedFile {
+ public:
+  StagedFile(const std::string& target, const std::string& text) : target_(target), place_(place_named(target)) {
+    if (place_.kind != Place::Kind::file) {  // a device or a pipe cannot be renamed over
+      text_ = text;
+      return;
+    }
+    partial_ = place_.partial();
+    File(partial_, O_CREAT | O_TRUNC, target).finish(text);
+    if (place_.there) (void)::chmod(partial_.c_str(), place_.is.st_mode & 07777);
+  }
+  ~StagedFile() {
+    if (!partial_.empty()) ::unlink(partial_.c_str());
+  }
+  StagedFile(const StagedFile&) = delete;
+  StagedFile& operator=(const StagedFile&) = delete;
+  void commit() {
+    if (place_.kind != Place::Kind::file) return File(place_.path.string(), 0, target_).finish(text_);
+    if (::rename(partial_.c_str(), place_.path.c_str()) != 0) cannot_write(target_, errno);
+    partial_.clear();
+  }
+
+ private:
+  std::string target_, text_, partial_;
+  Place place_;
+};
+
+bool to_file(const std::optional<std::string>& target) {
+  return target && place_named(*target).kind != Place::Kind::standard_output;
+}
+
+void write_files(const CommonOptions& options, const Output& output) {
+  std::optional<StagedFile> json, csv;
+  if (to_file(options.json)) json.emplace(*options.json, output.json().dump(2) + "\n");
+  if (to_file(options.csv)) csv.emplace(*options.csv, output.csv());
+  if (json) json->commit();
+  if (csv) csv->commit();
+}
+
+void show(const CommonOptions& options, const Output& output) {
+  const auto print = [](const std::string& text) { write_all(STDOUT_FILENO, text, "standard output"); };
+  if (options.json && !to_file(options.json)) return print(output.json().dump(2) + "\n");
+  if (options.csv && !to_file(options.csv)) return print(output.csv());
+  if (!options.quiet) print(output.text);
+}
+
+}  // namespace
+
+void check_outputs(const CommonOptions& options) {
+  Issues issues;
+  const auto check = [&](const char* option, const std::optional<std::string>& target) {
+    if (!target) return;
+    if (target->empty())
+      return issues.push_back({{option, 0, 0}, "", "names no file", "a path, or - for standard output"});
+    if (const std::string why = refusal(place_named(*target)); !why.empty())
+      issues.push_back({{option, 0, 0},
+                        "",
+                        formatted("'{}' cannot be written: {}", *target, why),
+                        "a file in a folder that can be written, or - for standard output"});
+  };
+  check("--json", options.json);
+  check("--csv", options.csv);
+  if (options.json && options.csv && place_named(*options.json).same(place_named(*options.csv)))
+    issues.push_back({{"--csv", 0, 0}, "", "--json and --csv name the same place", "two different ones"});
+  throw_if_any(issues);
+}
+
+void deliver(const CommonOptions& options, const Output& output) {
+  if (options.csv && !output.csv) throw InputError(Issue{{"--csv", 0, 0}, "", "this command has no table", "--json"});
+  try {
+    write_files(options, output);
+  } catch (const Error&) {
+    show(options, output);  // what took so long to find is not lost with the file
+    throw;
+  }
+  show(options, output);
+}
+
+}  // namespace specstep
