@@ -11,7 +11,7 @@
 namespace specstep::cuda {
 
 /// A grouped or dense product as its kernels see it. Slots are experts with pairs; of a dense product (spans null)
-/// stretches of `cap` rows.
+/// stretches of `dense_each` rows.
 struct ProductJob {
   const void* in = nullptr;
   std::int64_t in_stride = 0;
@@ -21,16 +21,17 @@ struct ProductJob {
   bool f32_out = false;
   const std::int32_t* pair_of = nullptr;
   const int2* spans = nullptr;
-  int dense_rows = 0;
+  int dense_rows = 0, dense_each = 0;
   int max_slots = 0;  // dense: all slots
   int cap = 1;        // rows that a block works on at once
   int row_items = 1;  // items of a slot: stretches of the matrix's rows
   StoredView weight{};
 };
 
-/// Rows [first, end) of pair_of that share the matrix `expert`, and a stretch of its rows.
-struct ProductItem {
-  int expert, first, end, stretch;
+/// Rows [first, end) of pair_of that share the matrix `expert`, and items [begin, last) of its rows.
+struct Stretch {
+  int expert, first, end;
+  int begin, last;
 };
 
 /// The items of one block: a stretch of all, so that neighbours share their rows.
@@ -53,16 +54,16 @@ class BlockWork {
   __device__ int begin() const { return begin_; }
   __device__ int end() const { return end_; }
 
-  /// Items of one expert lie together, since its rows are read once; those of one stretch of a dense matrix, which is
-  /// read once.
-  __device__ ProductItem at(int item) const {
+  /// The items of this block from `item` on that are of the same slot.
+  __device__ Stretch from(int item) const {
+    const int slot = item / job_.row_items, begin = item - slot * job_.row_items;
+    const int last = min(job_.row_items, begin + end_ - item);
     if (!job_.spans) {
-      const int slot = item % slots_;
-      return {0, slot * job_.cap, min((slot + 1) * job_.cap, job_.dense_rows), item / slots_};
+      const int first = slot * job_.dense_each;
+      return {0, first, min(first + job_.dense_each, job_.dense_rows), begin, last};
     }
-    const int slot = item / job_.row_items;
     const int2 span = list_[1 + slot];
-    return {span.x, span.y, slot + 1 < slots_ ? list_[2 + slot].y : list_[0].y, item % job_.row_items};
+    return {span.x, span.y, slot + 1 < slots_ ? list_[2 + slot].y : list_[0].y, begin, last};
   }
 
   __device__ int pair_at(int place) const { return job_.pair_of ? job_.pair_of[place] : place; }
@@ -72,6 +73,16 @@ class BlockWork {
   const int2* list_;
   int slots_ = 0, begin_ = 0, end_ = 0;
 };
+
+/// Divides the rows of a dense product among slots of whole `cap`s, as many as it takes for enough items.
+inline void divide_rows(ProductJob& job) {
+  if (job.spans) return;
+  constexpr int enough_items = 512;
+  const std::int64_t caps = ceil_div(job.dense_rows, job.cap);
+  const std::int64_t slots = std::clamp<std::int64_t>(enough_items / job.row_items, 1, caps);
+  job.dense_each = static_cast<int>(ceil_div(caps, slots)) * job.cap;
+  job.max_slots = static_cast<int>(ceil_div(job.dense_rows, job.dense_each));
+}
 
 struct PersistentLaunch {
   int threads = 0;
