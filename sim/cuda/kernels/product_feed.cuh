@@ -6,7 +6,7 @@
 
 namespace specstep::cuda {
 
-inline constexpr int mma_warps = 8, mma_threads = 32 * mma_warps;
+inline constexpr int most_warps = 16;  // of a block; fewer where shared memory is small
 inline constexpr int mma_rows = 16;  // tokens at once: two fragments of eight
 #ifndef RING
 #define RING 3
@@ -15,8 +15,9 @@ inline constexpr int ring_depth = RING;  // chunks of a warp in flight
 
 /// What the host works out once.
 struct MmaShape {
-  int stage_values = 0;
+  int stage_values = 0, sum_bytes = 0;
   int chunks = 0;        // of a row of tiles
+  int warps = 0;
   int along_shift = 0;   // log2 of the warps that share a row of tiles: a team
   int group_shift = 0;   // log2 of a scale's columns
   bool by_16_bytes = false;  // rows of the input may be copied so
@@ -32,8 +33,12 @@ struct WarpPlace {
         member(warp & ((1 << shape.along_shift) - 1)) {}
 };
 
-/// 16 bytes, or zeros; past L1. Whole lines of the second-level cache.
-__device__ inline void copy_16(std::uint32_t to, const void* from, bool some) {
+/// 16 bytes past L1, and whole lines into the second-level cache.
+__device__ inline void copy_16(std::uint32_t to, const void* from) {
+  asm volatile("cp.async.cg.shared.global.L2::128B [%0], [%1], 16;" ::"r"(to), "l"(from) : "memory");
+}
+/// The same, or zeros.
+__device__ inline void copy_16_if(bool some, std::uint32_t to, const void* from) {
   asm volatile("cp.async.cg.shared.global.L2::128B [%0], [%1], 16, %2;" ::"r"(to), "l"(from), "r"(some ? 16 : 0)
                : "memory");
 }
@@ -60,7 +65,9 @@ class Feed {
         work_(work),
         place_(shape),
         ring_(static_cast<std::uint32_t>(__cvta_generic_to_shared(ring))),
-        next_(work.begin()) {
+        next_(work.begin()),
+        teams_(shape.warps >> shape.along_shift),
+        phase_(static_cast<int>(job.weight.phase - job.weight.lead)) {
     open_stretch();
   }
 
@@ -86,6 +93,7 @@ class Feed {
 
  private:
   static constexpr int value_bytes = Chunk<Codec>::value_bytes;
+  static constexpr int scale_bytes_of_group = static_cast<int>(sizeof(typename Codec::Scale)) * 8;
 
   /// Rows of 128 bytes, of which every other is turned by 64 bytes: a fragment's reads then meet all banks.
   __device__ void copy_rows(std::uint32_t to) const {
@@ -97,23 +105,30 @@ class Feed {
       // Rows behind the last repeat it; their sums are not written.
       const int row = min(row_ * tile_rows + upper + 4 * i, static_cast<int>(job_.weight.rows) - 1);
       const std::uint8_t* from = values_ + (static_cast<std::int64_t>(row) * job_.weight.cols + (inside ? col : 0)) * 2;
-      copy_16(to + (upper + 4 * i) * 128 + turned * 16, from, inside);
+      copy_16_if(inside, to + (upper + 4 * i) * 128 + turned * 16, from);
     }
   }
 
   /// Tiles and scales behind the last are zeros.
   __device__ void copy_tiles(std::uint32_t to) const {
-    const int tiles = static_cast<int>(job_.weight.tiling.col_tiles) - chunk_ * (value_bytes / tile_bytes);
+    constexpr int all = value_bytes / tile_bytes;
+    const int tiles = static_cast<int>(job_.weight.tiling.col_tiles) - chunk_ * all;
+    const std::uint32_t own = to + place_.lane * 16;
+    if (tiles >= all) {
 #pragma unroll
-    for (int i = 0; i < value_bytes / tile_bytes; ++i)
-      copy_16(to + i * tile_bytes + place_.lane * 16, values_ + (i < tiles ? i : 0) * tile_bytes, i < tiles);
+      for (int i = 0; i < all; ++i) copy_16(own + i * tile_bytes, values_ + i * tile_bytes);
+    } else {
+#pragma unroll
+      for (int i = 0; i < all; ++i)
+        copy_16_if(i < tiles, own + i * tile_bytes, values_ + (i < tiles ? i : 0) * tile_bytes);
+    }
     if (!Codec::always_scaled && job_.weight.group == 0) return;
     constexpr int group_pieces = static_cast<int>(sizeof(typename Codec::Scale)) / 2;  // of 16 bytes
-    const int col = chunk_ * Chunk<Codec>::cols + static_cast<int>(job_.weight.phase - job_.weight.lead);
+    const int col = chunk_ * Chunk<Codec>::cols + phase_;
     const int first = col >> shape_.group_shift, last = (col + Chunk<Codec>::cols - 1) >> shape_.group_shift;
     if (place_.lane >= (last - first + 1) * group_pieces) return;
-    const bool some = first + place_.lane / group_pieces < job_.weight.tiling.groups;
-    copy_16(to + value_bytes + place_.lane * 16, scales_ + (some ? first * group_pieces + place_.lane : 0) * 16, some);
+    const bool some = first + place_.lane / group_pieces < static_cast<int>(job_.weight.tiling.groups);
+    copy_16_if(some, own + value_bytes, scales_ + (some ? first * group_pieces + place_.lane : 0) * 16);
   }
 
   /// On to the next chunk of the row of tiles, to the next rows of the input, the next row of tiles, or the next slot.
@@ -123,11 +138,12 @@ class Feed {
     if (chunk_ < shape_.chunks) return;
     first_ += job_.cap;
     if (first_ >= now_.end) {
-      row_ += mma_warps >> shape_.along_shift;
+      row_ += teams_;
       if (row_ >= now_.last) return open_stretch();
       first_ = now_.first;
+      row_values_ += value_step_, scales_ += scale_step_;
     }
-    open_row();
+    chunk_ = place_.member, values_ = row_values_;
   }
 
   __device__ void open_stretch() {
@@ -138,33 +154,30 @@ class Feed {
       next_ += now_.last - now_.begin;
       row_ = now_.begin + place_.team;
     } while (row_ >= now_.last);
-    first_ = now_.first;
-    open_row();
-  }
-
-  __device__ void open_row() {
-    chunk_ = place_.member;
     const StoredView& w = job_.weight;
-    values_ = static_cast<const std::uint8_t*>(w.values);
+    row_values_ = static_cast<const std::uint8_t*>(w.values);
     if constexpr (Codec::plain) {
-      values_ += now_.expert * w.rows * w.cols * 2;
+      row_values_ += now_.expert * w.rows * w.cols * 2;
     } else {
       const std::int64_t tiles = now_.expert * w.tiling.row_tiles + row_;
-      values_ += tiles * w.tiling.col_tiles * tile_bytes + chunk_ * value_bytes + place_.lane * 16;
-      scales_ = static_cast<const std::uint8_t*>(w.scales) +
-                tiles * w.tiling.groups * static_cast<int>(sizeof(typename Codec::Scale)) * 8;
+      row_values_ += tiles * w.tiling.col_tiles * tile_bytes + place_.member * value_bytes + place_.lane * 16;
+      scales_ = static_cast<const std::uint8_t*>(w.scales) + tiles * w.tiling.groups * scale_bytes_of_group;
+      value_step_ = teams_ * static_cast<int>(w.tiling.col_tiles) * tile_bytes;
+      scale_step_ = teams_ * static_cast<int>(w.tiling.groups) * scale_bytes_of_group;
     }
+    first_ = now_.first, chunk_ = place_.member, values_ = row_values_;
   }
 
   const ProductJob& job_;
   const MmaShape& shape_;
   const BlockWork& work_;
   const WarpPlace place_;
+  const std::uint8_t* row_values_ = nullptr;
   const std::uint8_t* values_ = nullptr;
   const std::uint8_t* scales_ = nullptr;
   Stretch now_{};
   std::uint32_t ring_;
-  int next_, row_ = 0, first_ = 0, chunk_ = 0;
+  int next_, teams_, phase_, row_ = 0, first_ = 0, chunk_ = 0, value_step_ = 0, scale_step_ = 0;
 };
 
 }  // namespace specstep::cuda

@@ -12,8 +12,6 @@
 
 namespace specstep::cuda {
 
-inline constexpr int sum_stride = 20;  // floats from token to token: a fragment's writes meet all banks
-
 using Sums = float[mma_rows / 8][4];  // of a warp's 16 weight rows and up to 16 tokens
 
 __device__ inline void mma_16816(float (&d)[4], const std::uint32_t (&a)[4], uint2 b) {
@@ -53,7 +51,10 @@ struct ChunkView {
   int into, group_shift;
   bool scaled;
 
+  /// `finest`: scale groups are no longer than the columns that can share a scale.
+  template <bool finest>
   __device__ float2 scale(int col) const {
+    if constexpr (finest) return Codec::scale(scales[col / Codec::scale_cols * 8]);
     return scaled ? Codec::scale(scales[((into + col) >> group_shift) * 8]) : float2{1, 1};
   }
 };
@@ -76,7 +77,7 @@ struct Tokens {
 
 /// sums += chunk tokens. Products of a scale group are summed first and scaled once, in fp32. `tokens`: staged values of
 /// this thread's token of each fragment, from the chunk's first column on.
-template <class Codec, int fragments>
+template <class Codec, int fragments, bool finest>
 __device__ void multiply_chunk(const ChunkView<Codec>& chunk, const __nv_bfloat16* const (&tokens)[mma_rows / 8],
                                int lane, Sums& sums) {
   constexpr int each = Codec::scale_cols;
@@ -94,7 +95,7 @@ __device__ void multiply_chunk(const ChunkView<Codec>& chunk, const __nv_bfloat1
       for (int j = 0; j < fragments; ++j) mma_16816(each > 0 ? part[j] : sums[j], a, row[j].of_step[step]);
       if constexpr (each > 0) {
         if ((step + 1) * 16 % each != 0) continue;
-        const float2 scale = chunk.scale(tile * Codec::cols + step * 16 + 16 - each);
+        const float2 scale = chunk.template scale<finest>(tile * Codec::cols + step * 16 + 16 - each);
 #pragma unroll
         for (int j = 0; j < fragments; ++j)
 #pragma unroll
@@ -107,49 +108,125 @@ __device__ void multiply_chunk(const ChunkView<Codec>& chunk, const __nv_bfloat1
   }
 }
 
-__device__ inline void put_result(const ProductJob& job, std::int64_t pair, int row, float sum) {
-  const float value = sum * job.weight.whole_scale;
-  const std::int64_t at = pair * job.out_stride + row;
-  if (job.f32_out)
-    static_cast<float*>(job.out)[at] = value;
-  else
-    static_cast<__nv_bfloat16*>(job.out)[at] = __float2bfloat16_rn(value);
-}
+inline constexpr int sum_stride = 20;  // floats from token to token: a fragment's writes meet all banks
+inline constexpr int sum_floats = mma_rows * sum_stride;
 
-__device__ inline void wait_for_team(const WarpPlace& place, int threads) {
-  asm volatile("bar.sync %0, %1;" ::"r"(1 + place.team), "r"(threads) : "memory");
-}
+/// Takes a warp's sums to the output. Where a team shares a row of tiles, its warps hand theirs in and go on; each in
+/// turn adds all of them, in the order of the warps: the same bits in every run.
+class Writer {
+ public:
+  /// Called by all threads. `sums`: shared memory of bytes(shape).
+  __device__ Writer(const ProductJob& job, const MmaShape& shape, const BlockWork& work, unsigned char* sums)
+      : job_(job),
+        work_(work),
+        place_(shape),
+        team_warps_(1 << shape.along_shift),
+        own_(reinterpret_cast<float*>(sums) + place_.warp * sum_floats),
+        full_(static_cast<std::uint32_t>(__cvta_generic_to_shared(sums + shape.warps * sum_floats * 4)) +
+              static_cast<std::uint32_t>(place_.team) * 16) {
+    if (team_warps_ == 1) return;
+    if (place_.member == 0 && place_.lane == 0) {
+      asm volatile("mbarrier.init.shared.b64 [%0], %1;" ::"r"(full_), "r"(team_warps_) : "memory");
+      asm volatile("mbarrier.init.shared.b64 [%0], 1;" ::"r"(full_ + 8) : "memory");
+    }
+    __syncthreads();
+  }
+  static int bytes(const MmaShape& shape) {
+    return shape.along_shift == 0 ? 0 : shape.warps * (sum_floats * 4 + 16);
+  }
 
-/// Writes a warp's sums of one row of tiles and `rows` staged rows. Where a team shares the row of tiles, its sums are
-/// added in the order of the warps: the same bits in every run.
-template <class Codec>
-__device__ void write_sums(const ProductJob& job, const MmaShape& shape, const WarpPlace& place,
-                           const Stage<Codec>& stage, const Sums& sums, float* shared, int row_begin, int rows) {
-  const int team_warps = 1 << shape.along_shift, lane = place.lane;
-  float* own = shared + place.warp * mma_rows * sum_stride;
-  if (team_warps > 1) wait_for_team(place, 32 * team_warps);  // earlier sums have been read
+  /// Sums of one row of tiles and rows [first, first + rows) of the input.
+  __device__ void write(const Sums& sums, int row_tile, int first, int rows) {
+    const int row_begin = row_tile * tile_rows;
+    if (team_warps_ == 1) return write_own(sums, row_begin, first, rows);
+    wait(full_ + 8, turn_ % 2 ^ 1);  // earlier sums have been read
+    for_each(rows, sums, [&](int token, int row, float sum) { own_[token * sum_stride + row] = sum; });
+    arrive(full_);
+    if ((turn_ & (team_warps_ - 1)) == place_.member) {
+      wait(full_, turn_ % 2);
+      add(row_begin, first, rows);
+      arrive(full_ + 8);
+    }
+    ++turn_;
+  }
+
+ private:
+  /// The values of a fragment that this thread holds.
+  template <class Use>
+  __device__ void for_each(int rows, const Sums& sums, Use use) const {
 #pragma unroll
-  for (int j = 0; j < mma_rows / 8; ++j)
+    for (int j = 0; j < mma_rows / 8; ++j) {
+      if (8 * j >= rows) break;
+#pragma unroll
+      for (int i = 0; i < 4; ++i) {
+        const int token = 8 * j + place_.lane % 4 * 2 + i % 2;
+        if (token < rows) use(token, place_.lane / 4 + i / 2 * 8, sums[j][i]);
+      }
+    }
+  }
+
+  __device__ void put(std::int64_t at, float sum) const {
+    const float value = sum * job_.weight.whole_scale;
+    if (job_.f32_out)
+      static_cast<float*>(job_.out)[at] = value;
+    else
+      static_cast<__nv_bfloat16*>(job_.out)[at] = __float2bfloat16_rn(value);
+  }
+
+  __device__ void write_own(const Sums& sums, int row_begin, int first, int rows) {
+    if (first != first_) {
+      first_ = first;
+      for (int i = 0; i < 2; ++i) {
+        const int token = place_.lane % 4 * 2 + i;
+        if (token < rows) out_[i] = work_.pair_at(first + token) * job_.out_stride + place_.lane / 4;
+      }
+    }
+    const int left = static_cast<int>(job_.weight.rows) - row_begin - place_.lane / 4;
+#pragma unroll
+    for (int i = 0; i < 4; ++i)
+      if (place_.lane % 4 * 2 + i % 2 < rows && i / 2 * 8 < left) put(out_[i % 2] + row_begin + i / 2 * 8, sums[0][i]);
+    if (rows <= 8) return;
 #pragma unroll
     for (int i = 0; i < 4; ++i) {
-      const int token = 8 * j + lane % 4 * 2 + i % 2, row = lane / 4 + i / 2 * 8;
-      if (token >= rows) continue;
-      if (team_warps > 1)
-        own[token * sum_stride + row] = sums[j][i];
-      else if (row_begin + row < job.weight.rows)
-        put_result(job, stage.pair(token), row_begin + row, sums[j][i]);
+      const int token = 8 + place_.lane % 4 * 2 + i % 2;
+      if (token < rows && i / 2 * 8 < left)
+        put(work_.pair_at(first + token) * job_.out_stride + place_.lane / 4 + row_begin + i / 2 * 8, sums[1][i]);
     }
-  if (team_warps == 1) return;
-  wait_for_team(place, 32 * team_warps);
-  const float* first = shared + (place.team << shape.along_shift) * mma_rows * sum_stride;
-  for (int i = place.member * 32 + lane; i < rows * tile_rows; i += 32 * team_warps) {
-    const int token = i / tile_rows, row = i % tile_rows;
-    if (row_begin + row >= job.weight.rows) continue;
-    float sum = 0;
-    for (int w = 0; w < team_warps; ++w) sum += first[(w * mma_rows + token) * sum_stride + row];
-    put_result(job, stage.pair(token), row_begin + row, sum);
   }
-}
+
+  __device__ void add(int row_begin, int first, int rows) const {
+    const float* all = own_ - place_.member * sum_floats;
+    for (int i = place_.lane; i < rows * tile_rows; i += 32) {
+      const int token = i / tile_rows, row = i % tile_rows;
+      float sum = 0;
+      for (int w = 0; w < team_warps_; ++w) sum += all[w * sum_floats + token * sum_stride + row];
+      if (row_begin + row < job_.weight.rows)
+        put(work_.pair_at(first + token) * job_.out_stride + row_begin + row, sum);
+    }
+  }
+
+  /// All that the warp wrote or read before it.
+  __device__ void arrive(std::uint32_t barrier) const {
+    __syncwarp();
+    if (place_.lane == 0) asm volatile("{.reg .b64 t; mbarrier.arrive.shared.b64 t, [%0];}" ::"r"(barrier) : "memory");
+  }
+  __device__ static void wait(std::uint32_t barrier, int parity) {
+    std::uint32_t done = 0;
+    while (!done)
+      asm volatile("{.reg .pred p; mbarrier.test_wait.parity.shared.b64 p, [%1], %2; selp.b32 %0, 1, 0, p;}"
+                   : "=r"(done)
+                   : "r"(barrier), "r"(parity)
+                   : "memory");
+  }
+
+  const ProductJob& job_;
+  const BlockWork& work_;
+  const WarpPlace place_;
+  int team_warps_, turn_ = 0, first_ = -1;
+  float* own_;
+  std::uint32_t full_;  // a barrier of the team; eight bytes on the one of sums that have been read
+  std::int64_t out_[2] = {};
+};
 
 /// A warp's reading end of its ring.
 template <class Codec>
@@ -177,9 +254,11 @@ class Consumer {
           at, reinterpret_cast<const typename Codec::Scale*>(at + Part::value_bytes) + lane / 4,
           (lead + chunk * Part::cols) & (group - 1), shape_.group_shift, scaled};
       if (rows > 8)
-        multiply_chunk<Codec, 2>(view, {token_0, token_1}, lane, sums);
+        multiply_chunk<Codec, 2, false>(view, {token_0, token_1}, lane, sums);
+      else if (Codec::always_scaled && group == Codec::scale_cols)
+        multiply_chunk<Codec, 1, Codec::always_scaled>(view, {token_0, token_1}, lane, sums);
       else
-        multiply_chunk<Codec, 1>(view, {token_0, token_1}, lane, sums);
+        multiply_chunk<Codec, 1, false>(view, {token_0, token_1}, lane, sums);
       token_0 += Part::cols << shape_.along_shift, token_1 += Part::cols << shape_.along_shift;
       __syncwarp();
       feed_.load(turn_);
@@ -197,12 +276,11 @@ class Consumer {
 };
 
 template <class Codec>
-__global__ void __launch_bounds__(mma_threads, 2) multiply(const ProductJob job, const MmaShape shape) {
+__global__ void __launch_bounds__(32 * most_warps, 1) multiply(const ProductJob job, const MmaShape shape) {
   extern __shared__ __align__(128) unsigned char shared[];
   constexpr int ring_bytes = ring_depth * Chunk<Codec>::bytes;
-  auto* totals = reinterpret_cast<float*>(shared + mma_warps * ring_bytes);
-  auto* pairs = reinterpret_cast<int*>(totals + (shape.along_shift > 0 ? mma_warps * mma_rows * sum_stride : 0));
-  auto* staged = reinterpret_cast<__nv_bfloat16*>(pairs + mma_rows);
+  unsigned char* totals = shared + shape.warps * ring_bytes;
+  auto* staged = reinterpret_cast<__nv_bfloat16*>(totals + shape.sum_bytes);
   const BlockWork work(job, reinterpret_cast<int2*>(staged + shape.stage_values));
   const WarpPlace place(shape);
   const unsigned char* ring = shared + place.warp * ring_bytes;
@@ -210,8 +288,9 @@ __global__ void __launch_bounds__(mma_threads, 2) multiply(const ProductJob job,
   for (int i = 0; i < ring_depth; ++i) feed.load(i);
 
   Consumer<Codec> consumer(job, shape, place, ring, feed);
-  const int padded = shape.chunks * Chunk<Codec>::cols, teams = mma_warps >> shape.along_shift;
-  Stage<Codec> stage(job, shape, work, staged, pairs);
+  Writer writer(job, shape, work, totals);
+  const int padded = shape.chunks * Chunk<Codec>::cols, teams = shape.warps >> shape.along_shift;
+  Stage<Codec> stage(job, shape, work, staged);
   for (int item = work.begin(); item < work.end();) {
     const Stretch now = work.from(item);
     item += now.last - now.begin;
@@ -226,53 +305,52 @@ __global__ void __launch_bounds__(mma_threads, 2) multiply(const ProductJob job,
           const int until = min(from + stage.cols(), padded);
           if (some) consumer.multiply(stage, from / Chunk<Codec>::cols, until / Chunk<Codec>::cols, rows, sums);
         }
-        if (some) write_sums(job, shape, place, stage, sums, totals, (row + place.team) * tile_rows, rows);
+        if (some) writer.write(sums, row + place.team, first, rows);
       }
     }
   }
 }
 
-/// Shared memory that a block may take if `blocks` are to stand on one multiprocessor.
-inline int shared_room(int blocks) {
-  int device = 0, most = 0, whole = 0, reserved = 0;
+/// Shared memory that a block may take.
+inline int shared_room() {
+  int device = 0, most = 0;
   comm::check(cudaGetDevice(&device), "product");
   comm::check(cudaDeviceGetAttribute(&most, cudaDevAttrMaxSharedMemoryPerBlockOptin, device), "product");
-  comm::check(cudaDeviceGetAttribute(&whole, cudaDevAttrMaxSharedMemoryPerMultiprocessor, device), "product");
-  comm::check(cudaDeviceGetAttribute(&reserved, cudaDevAttrReservedSharedMemoryPerBlock, device), "product");
-  return std::min(most, whole / blocks - reserved);
+  return most;
 }
 
-/// How many values of the input are staged: what leaves room for two blocks where the rows of most matrices fit so.
-inline int plan_stage(int fixed_bytes, int row_values, double average_rows) {
-  const double usual = 1 + average_rows + 1.5 * std::sqrt(average_rows);
-  const int wanted = static_cast<int>(std::min<double>(usual, mma_rows)) * row_values;
-  const int two = (shared_room(2) - fixed_bytes) / 2, one = (shared_room(1) - fixed_bytes) / 2;
-  return std::min(wanted <= two ? two : one, mma_rows * row_values) / 8 * 8;
+/// How warps stand. With few rows, they share long rows of the matrix; with many, warps side by side share the staged
+/// rows, also where those do not fit whole and have to be staged again and again.
+template <class Codec>
+MmaShape plan_warps(const ProductJob& job, double average_rows, int room) {
+  constexpr int few_rows = 16, chunks_of_warp = 3, small_room = 200 << 10;
+  MmaShape shape;
+  shape.warps = room < small_room ? most_warps / 2 : most_warps;
+  shape.chunks = static_cast<int>(ceil_div(job.weight.tiling.col_tiles * Codec::cols, Chunk<Codec>::cols));
+  const double usual = average_rows + 1.5 * std::sqrt(average_rows);
+  const double staged = std::min<double>(usual, mma_rows) * shape.chunks * Chunk<Codec>::cols * 2;
+  const int most = average_rows > few_rows ? 0 : staged > room / 2 ? 1 : 3;
+  while (shape.along_shift < most && shape.chunks >> (shape.along_shift + 1) >= chunks_of_warp) ++shape.along_shift;
+  return shape;
 }
 
 /// Launches as many blocks as fit at once; each takes its share of what the router left.
 template <class Codec>
 void launch_mma(ProductJob job, double average_rows, cudaStream_t stream) {
-  constexpr int few_rows = 16, chunks_of_warp = 3;
   const StoredView& w = job.weight;
-  MmaShape shape;
-  shape.chunks = static_cast<int>(ceil_div(w.tiling.col_tiles * Codec::cols, Chunk<Codec>::cols));
-  // With few rows, warps share long rows of the matrix; with many, warps side by side share the staged rows.
-  while (average_rows <= few_rows && 2 << shape.along_shift <= mma_warps &&
-         shape.chunks >> (shape.along_shift + 1) >= chunks_of_warp)
-    ++shape.along_shift;
+  const int room = shared_room();
+  MmaShape shape = plan_warps<Codec>(job, average_rows, room);
   while (w.group >> shape.group_shift > 1) ++shape.group_shift;
   shape.by_16_bytes = job.in_stride % 8 == 0 && w.cols % 8 == 0 && w.lead % 8 == 0 &&
                       reinterpret_cast<std::uintptr_t>(job.in) % 16 == 0;
+  shape.sum_bytes = Writer::bytes(shape);
   job.row_items = static_cast<int>(w.tiling.row_tiles);
   const int padded = shape.chunks * Chunk<Codec>::cols, batch = Chunk<Codec>::cols << shape.along_shift;
-  const int sums = shape.along_shift > 0 ? mma_warps * mma_rows * sum_stride * 4 : 0;
-  const int list = job.spans ? (job.max_slots + 1) * 8 : 0;
-  const int fixed = mma_warps * ring_depth * Chunk<Codec>::bytes + sums + mma_rows * 4 + list;
-  shape.stage_values = plan_stage(fixed, padded + Codec::stage_pad, average_rows);
+  const int fixed = shape.warps * ring_depth * Chunk<Codec>::bytes + shape.sum_bytes + list_bytes(job);
+  shape.stage_values = std::min((room - fixed) / 2, mma_rows * (padded + Codec::stage_pad)) / 8 * 8;
   job.cap = std::min(mma_rows, shape.stage_values / (std::min(batch, padded) + Codec::stage_pad));
   divide_rows(job);
-  launch_persistent(multiply<Codec>, job, {mma_threads, fixed + shape.stage_values * 2, stream}, shape);
+  launch_persistent(multiply<Codec>, job, {32 * shape.warps, fixed + shape.stage_values * 2, stream}, shape);
 }
 
 }  // namespace specstep::cuda

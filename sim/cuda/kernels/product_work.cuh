@@ -21,6 +21,7 @@ struct ProductJob {
   bool f32_out = false;
   const std::int32_t* pair_of = nullptr;
   const int2* spans = nullptr;
+  int pairs = 0;  // capacity of pair_of
   int dense_rows = 0, dense_each = 0;
   int max_slots = 0;  // dense: all slots
   int cap = 1;        // rows that a block works on at once
@@ -34,14 +35,27 @@ struct Stretch {
   int begin, last;
 };
 
+inline constexpr int most_pairs_listed = 2048;
+
+/// Shared memory for what a block keeps of the grouping.
+inline int list_bytes(const ProductJob& job) {
+  if (!job.spans) return 0;
+  return (job.max_slots + 1) * 8 + (job.pairs <= most_pairs_listed ? job.pairs * 4 : 0);
+}
+
 /// The items of one block: a stretch of all, so that neighbours share their rows.
 class BlockWork {
  public:
-  /// Called by all threads. `list` is shared memory for max_slots + 1 entries; a dense product needs none.
-  __device__ BlockWork(const ProductJob& job, int2* list) : job_(job), list_(list) {
+  /// Called by all threads. `list` is shared memory of list_bytes.
+  __device__ BlockWork(const ProductJob& job, int2* list) : job_(job), list_(list), pair_of_(job.pair_of) {
     if (job.spans) {
-      for (int i = static_cast<int>(threadIdx.x); i <= job.max_slots; i += static_cast<int>(blockDim.x))
-        list[i] = job.spans[i];
+      const int thread = static_cast<int>(threadIdx.x), threads = static_cast<int>(blockDim.x);
+      for (int i = thread; i <= job.max_slots; i += threads) list[i] = job.spans[i];
+      if (job.pairs <= most_pairs_listed) {
+        auto* pairs = reinterpret_cast<std::int32_t*>(list + job.max_slots + 1);
+        for (int i = thread; i < job.pairs; i += threads) pairs[i] = job.pair_of[i];
+        pair_of_ = pairs;
+      }
       __syncthreads();
       slots_ = list[0].x;
     } else {
@@ -66,11 +80,12 @@ class BlockWork {
     return {span.x, span.y, slot + 1 < slots_ ? list_[2 + slot].y : list_[0].y, begin, last};
   }
 
-  __device__ int pair_at(int place) const { return job_.pair_of ? job_.pair_of[place] : place; }
+  __device__ int pair_at(int place) const { return pair_of_ ? pair_of_[place] : place; }
 
  private:
   const ProductJob& job_;
   const int2* list_;
+  const std::int32_t* pair_of_;
   int slots_ = 0, begin_ = 0, end_ = 0;
 };
 
