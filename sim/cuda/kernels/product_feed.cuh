@@ -6,7 +6,10 @@
 
 namespace specstep::cuda {
 
-inline constexpr int most_warps = 16;  // of a block; fewer where shared memory is small
+#ifndef WARPS
+#define WARPS 16
+#endif
+inline constexpr int most_warps = WARPS;  // of a block; fewer where shared memory is small
 inline constexpr int mma_rows = 16;  // tokens at once: two fragments of eight
 #ifndef RING
 #define RING 3

@@ -236,18 +236,18 @@ class Consumer {
                       Feed<Codec>& feed)
       : job_(job), shape_(shape), place_(place), ring_(ring), feed_(feed) {}
 
-  /// Chunks [first, last) of the warp's row of tiles by the staged columns, which begin with chunk `staged`.
-  __device__ void multiply(const Stage<Codec>& stage, int staged, int last, int rows, Sums& sums) {
+  /// The warp's part of `chunks` (first, last) of its row of tiles by as many staged columns of rows from `first` on.
+  __device__ void multiply(const Stage<Codec>& stage, int first, int rows, int2 chunks, Sums& sums) {
     using Part = Chunk<Codec>;
     const int lane = place_.lane;
     // Columns of a fragment without a token repeat the last one's; their sums are not written.
-    const __nv_bfloat16* values = stage.values() + lane % 4 * Codec::thread_cols + place_.member * Part::cols;
+    const __nv_bfloat16* values = stage.values(first) + lane % 4 * Codec::thread_cols + place_.member * Part::cols;
     const __nv_bfloat16* token_0 = values + min(lane / 4, rows - 1) * stage.stride();
     const __nv_bfloat16* token_1 = values + min(8 + lane / 4, rows - 1) * stage.stride();
     const bool scaled = Codec::always_scaled || job_.weight.group > 0;
     const int group = scaled && Codec::scale_cols > 0 ? 1 << shape_.group_shift : 1;
     const int lead = static_cast<int>(job_.weight.phase - job_.weight.lead);
-    for (int chunk = staged + place_.member; chunk < last; chunk += 1 << shape_.along_shift) {
+    for (int chunk = chunks.x + place_.member; chunk < chunks.y; chunk += 1 << shape_.along_shift) {
       Feed<Codec>::wait();
       const unsigned char* at = ring_ + turn_ * Part::bytes;
       const ChunkView<Codec> view{
@@ -284,13 +284,17 @@ __global__ void __launch_bounds__(32 * most_warps, 1) multiply(const ProductJob 
   const BlockWork work(job, reinterpret_cast<int2*>(staged + shape.stage_values));
   const WarpPlace place(shape);
   const unsigned char* ring = shared + place.warp * ring_bytes;
+  const int padded = shape.chunks * Chunk<Codec>::cols, teams = shape.warps >> shape.along_shift;
+  Stage<Codec> stage(job, shape, work, staged, padded, Chunk<Codec>::cols << shape.along_shift);
+  if (work.begin() < work.end()) {
+    const Stretch now = work.from(work.begin());
+    stage.open(now.first, min(job.cap, now.end - now.first));
+  }
   Feed<Codec> feed(job, shape, work, ring);
   for (int i = 0; i < ring_depth; ++i) feed.load(i);
 
   Consumer<Codec> consumer(job, shape, place, ring, feed);
   Writer writer(job, shape, work, totals);
-  const int padded = shape.chunks * Chunk<Codec>::cols, teams = shape.warps >> shape.along_shift;
-  Stage<Codec> stage(job, shape, work, staged);
   for (int item = work.begin(); item < work.end();) {
     const Stretch now = work.from(item);
     item += now.last - now.begin;
@@ -298,12 +302,12 @@ __global__ void __launch_bounds__(32 * most_warps, 1) multiply(const ProductJob 
       const bool some = row + place.team < now.last;
       for (int first = now.first; first < now.end; first += job.cap) {
         const int rows = min(job.cap, now.end - first);
-        stage.plan(rows, Chunk<Codec>::cols << shape.along_shift, padded);
+        stage.plan(rows);
         Sums sums = {};
         for (int from = 0; from < padded; from += stage.cols()) {
-          stage.fetch(first, rows, from, padded);
+          stage.fetch(first, rows, from);
           const int until = min(from + stage.cols(), padded);
-          if (some) consumer.multiply(stage, from / Chunk<Codec>::cols, until / Chunk<Codec>::cols, rows, sums);
+          if (some) consumer.multiply(stage, first, rows, {from / Chunk<Codec>::cols, until / Chunk<Codec>::cols}, sums);
         }
         if (some) writer.write(sums, row + place.team, first, rows);
       }
@@ -347,7 +351,8 @@ void launch_mma(ProductJob job, double average_rows, cudaStream_t stream) {
   job.row_items = static_cast<int>(w.tiling.row_tiles);
   const int padded = shape.chunks * Chunk<Codec>::cols, batch = Chunk<Codec>::cols << shape.along_shift;
   const int fixed = shape.warps * ring_depth * Chunk<Codec>::bytes + shape.sum_bytes + list_bytes(job);
-  shape.stage_values = std::min((room - fixed) / 2, mma_rows * (padded + Codec::stage_pad)) / 8 * 8;
+  constexpr int enough_rows = 64;
+  shape.stage_values = std::min((room - fixed) / 2, enough_rows * (padded + Codec::stage_pad)) / 8 * 8;
   job.cap = std::min(mma_rows, shape.stage_values / (std::min(batch, padded) + Codec::stage_pad));
   divide_rows(job);
   launch_persistent(multiply<Codec>, job, {32 * shape.warps, fixed + shape.stage_values * 2, stream}, shape);

@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "comm/cuda/check.h"
+#include "model/base/error.h"
 #include "sim/cuda/kernels/formats.cuh"
 
 namespace specstep::cuda {
@@ -61,9 +62,10 @@ class BlockWork {
     } else {
       slots_ = job.max_slots;
     }
-    const std::int64_t items = static_cast<std::int64_t>(slots_) * job.row_items;
-    begin_ = static_cast<int>(items * blockIdx.x / gridDim.x);
-    end_ = static_cast<int>(items * (blockIdx.x + 1) / gridDim.x);
+    const unsigned items = static_cast<unsigned>(slots_) * static_cast<unsigned>(job.row_items);
+    const unsigned each = items / gridDim.x, more = items - each * gridDim.x;
+    begin_ = static_cast<int>(each * blockIdx.x + min(blockIdx.x, more));
+    end_ = begin_ + static_cast<int>(each + (blockIdx.x < more ? 1 : 0));
   }
   __device__ int begin() const { return begin_; }
   __device__ int end() const { return end_; }
@@ -79,6 +81,9 @@ class BlockWork {
     const int2 span = list_[1 + slot];
     return {span.x, span.y, slot + 1 < slots_ ? list_[2 + slot].y : list_[0].y, begin, last};
   }
+
+  /// Behind the last place of this block's rows.
+  __device__ int last_place() const { return begin_ < end_ ? from(end_ - 1).end : 0; }
 
   __device__ int pair_at(int place) const { return pair_of_ ? pair_of_[place] : place; }
 
@@ -120,6 +125,7 @@ void launch_persistent(void (*kernel)(ProductJob, More...), const ProductJob& jo
                                                       static_cast<std::size_t>(how.shared_bytes)),
         "product");
   const std::int64_t items = static_cast<std::int64_t>(job.max_slots) * job.row_items;
+  if (items > 0x7FFFFFFF) throw Error("product: more rows of tiles than a launch can count");
   const std::int64_t at_once = std::max<std::int64_t>(std::int64_t{processors} * blocks, 1);
   const auto grid = static_cast<unsigned>(std::clamp<std::int64_t>(items, 1, at_once));
   kernel<<<grid, how.threads, how.shared_bytes, how.stream>>>(job, more...);
