@@ -20,6 +20,7 @@ __device__ float to_float(__nv_bfloat16 v) { return __bfloat162float(v); }
 template <class Value>
 __global__ void __launch_bounds__(32 * plain_warps) multiply_plain(const ProductJob job) {
   extern __shared__ __align__(16) unsigned char shared[];
+  wait_for_predecessor();
   const BlockWork work(job, reinterpret_cast<int2*>(shared));
   const int lane = static_cast<int>(threadIdx.x) % 32, warp = static_cast<int>(threadIdx.x) / 32;
   for (int i = work.begin(); i < work.end(); ++i) {

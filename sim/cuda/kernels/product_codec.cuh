@@ -23,10 +23,11 @@ __device__ inline std::uint32_t masked(std::uint32_t a, std::uint32_t mask, std:
 /// share a scale in one step of the tensor cores (0: no scales); how far apart, in columns, a thread's values of a step
 /// lie from those of its neighbour; values behind each staged row of the input, so that a fragment's reads meet all
 /// banks; the raw type of the scales of rows g and g + 8.
-/// unpack gives the first operand of m16n8k16: rows g and g + 8 of columns 0, 1 and of columns 2, 3 of the thread's four.
+/// unpack gives the first operand of m16n8k16: rows g and g + 8 of columns 0, 1 and of columns 2, 3 of the thread's
+/// four.
 struct TileCodec {
   static constexpr int thread_cols = 4, stage_pad = 16;
-  static constexpr bool plain = false;         // rows as they are
+  static constexpr bool plain = false;  // rows as they are
   static constexpr bool always_scaled = true;
 };
 

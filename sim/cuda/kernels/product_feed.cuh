@@ -6,23 +6,17 @@
 
 namespace specstep::cuda {
 
-#ifndef WARPS
-#define WARPS 16
-#endif
-inline constexpr int most_warps = WARPS;  // of a block; fewer where shared memory is small
-inline constexpr int mma_rows = 16;  // tokens at once: two fragments of eight
-#ifndef RING
-#define RING 3
-#endif
-inline constexpr int ring_depth = RING;  // chunks of a warp in flight
+inline constexpr int most_warps = 16;  // of a block; fewer where shared memory is small
+inline constexpr int mma_rows = 16;    // tokens at once: two fragments of eight
+inline constexpr int ring_depth = 3;   // chunks of a warp in flight
 
 /// What the host works out once.
 struct MmaShape {
   int stage_values = 0, sum_bytes = 0;
-  int chunks = 0;        // of a row of tiles
+  int chunks = 0;  // of a row of tiles
   int warps = 0;
-  int along_shift = 0;   // log2 of the warps that share a row of tiles: a team
-  int group_shift = 0;   // log2 of a scale's columns
+  int along_shift = 0;       // log2 of the warps that share a row of tiles: a team
+  int group_shift = 0;       // log2 of a scale's columns
   bool by_16_bytes = false;  // rows of the input may be copied so
 };
 

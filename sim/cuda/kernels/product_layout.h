@@ -45,9 +45,10 @@ constexpr int place_in_tile(Layout layout, int row, int col) {
   return (lane * 4 + step * 2 + lower_row) * 4 + of_four / 2 + 2 * (of_four % 2);
 }
 
-/// Codes of e2m1 do not lie as nibbles within their word: the four of a half of it, numbered as nibbles would be, keep
-/// sign and magnitude so far apart as bf16 has its sign and the places about its exponent's end, as far as four can.
-/// Shifts by two fewer steps each then bring them there.
+/// Codes of e2m1 do not lie as nibbles within a half of their word. bf16 has its sign at bit 15 and the last of its
+/// exponent and the first of its mantissa at bits 8 to 6: a code whose three lower bits stay together and as far from
+/// the sign gets there by one shift, or none. Two of the four in a half lie so; of the other two, which fill what is
+/// left, sign and rest are shifted apart.
 constexpr bool scattered(DType type) { return type == DType::mxfp4 || type == DType::nvfp4; }
 constexpr int e2m1_sign(int place) { return (0xD9EF >> (4 * place)) & 15; }
 constexpr int e2m1_rest(int place) { return (0xA036 >> (4 * place)) & 15; }

@@ -70,13 +70,14 @@ struct Tokens {
       of_step[0] = {v.x, v.y}, of_step[1] = {v.z, v.w};
     } else {
 #pragma unroll
-      for (int step = 0; step < Codec::cols / 16; ++step) of_step[step] = *reinterpret_cast<const uint2*>(at + step * 16);
+      for (int step = 0; step < Codec::cols / 16; ++step)
+        of_step[step] = *reinterpret_cast<const uint2*>(at + step * 16);
     }
   }
 };
 
-/// sums += chunk tokens. Products of a scale group are summed first and scaled once, in fp32. `tokens`: staged values of
-/// this thread's token of each fragment, from the chunk's first column on.
+/// sums += chunk tokens. Products of a scale group are summed first and scaled once, in fp32. `tokens`: staged values
+/// of this thread's token of each fragment, from the chunk's first column on.
 template <class Codec, int fragments, bool finest>
 __device__ void multiply_chunk(const ChunkView<Codec>& chunk, const __nv_bfloat16* const (&tokens)[mma_rows / 8],
                                int lane, Sums& sums) {
@@ -131,9 +132,7 @@ class Writer {
     }
     __syncthreads();
   }
-  static int bytes(const MmaShape& shape) {
-    return shape.along_shift == 0 ? 0 : shape.warps * (sum_floats * 4 + 16);
-  }
+  static int bytes(const MmaShape& shape) { return shape.along_shift == 0 ? 0 : shape.warps * (sum_floats * 4 + 16); }
 
   /// Sums of one row of tiles and rows [first, first + rows) of the input.
   __device__ void write(const Sums& sums, int row_tile, int first, int rows) {
@@ -250,9 +249,8 @@ class Consumer {
     for (int chunk = chunks.x + place_.member; chunk < chunks.y; chunk += 1 << shape_.along_shift) {
       Feed<Codec>::wait();
       const unsigned char* at = ring_ + turn_ * Part::bytes;
-      const ChunkView<Codec> view{
-          at, reinterpret_cast<const typename Codec::Scale*>(at + Part::value_bytes) + lane / 4,
-          (lead + chunk * Part::cols) & (group - 1), shape_.group_shift, scaled};
+      const ChunkView<Codec> view{at, reinterpret_cast<const typename Codec::Scale*>(at + Part::value_bytes) + lane / 4,
+                                  (lead + chunk * Part::cols) & (group - 1), shape_.group_shift, scaled};
       if (rows > 8)
         multiply_chunk<Codec, 2, false>(view, {token_0, token_1}, lane, sums);
       else if (Codec::always_scaled && group == Codec::scale_cols)
@@ -281,6 +279,7 @@ __global__ void __launch_bounds__(32 * most_warps, 1) multiply(const ProductJob 
   constexpr int ring_bytes = ring_depth * Chunk<Codec>::bytes;
   unsigned char* totals = shared + shape.warps * ring_bytes;
   auto* staged = reinterpret_cast<__nv_bfloat16*>(totals + shape.sum_bytes);
+  wait_for_predecessor();
   const BlockWork work(job, reinterpret_cast<int2*>(staged + shape.stage_values));
   const WarpPlace place(shape);
   const unsigned char* ring = shared + place.warp * ring_bytes;
@@ -307,7 +306,8 @@ __global__ void __launch_bounds__(32 * most_warps, 1) multiply(const ProductJob 
         for (int from = 0; from < padded; from += stage.cols()) {
           stage.fetch(first, rows, from);
           const int until = min(from + stage.cols(), padded);
-          if (some) consumer.multiply(stage, first, rows, {from / Chunk<Codec>::cols, until / Chunk<Codec>::cols}, sums);
+          if (some)
+            consumer.multiply(stage, first, rows, {from / Chunk<Codec>::cols, until / Chunk<Codec>::cols}, sums);
         }
         if (some) writer.write(sums, row + place.team, first, rows);
       }

@@ -5,9 +5,9 @@
 
 namespace specstep::cuda {
 
-/// Rows of the input in shared memory, with zeros where the matrix is padded; columns are counted from the matrix's lead
-/// on. As many rows as fit whole, from those now in use on, stay for what the block does next; of rows that do not fit
-/// whole, a stretch of columns at a time.
+/// Rows of the input in shared memory, with zeros where the matrix is padded; columns are counted from the matrix's
+/// lead on. As many rows as fit whole, from those now in use on, stay for what the block does next; of rows that do not
+/// fit whole, a stretch of columns at a time.
 template <class Codec>
 class Stage {
  public:

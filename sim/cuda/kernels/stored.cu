@@ -158,8 +158,8 @@ __device__ void put_plain(const StoredView& target, std::int64_t at, float v) {
     static_cast<__half*>(target.values)[at] = half_of(v);
 }
 
-/// Four neighbouring codes of a row into their tile. Scattered ones share their bytes with another row's and are added to
-/// zeros.
+/// Four neighbouring codes of a row into their tile. Scattered ones share their bytes with another row's and are added
+/// to zeros.
 __device__ void put_codes(const StoredView& target, std::uint8_t* tile, int row, int col, const std::uint32_t (&c)[4]) {
   const Layout layout = layout_of(target.type);
   const int place = place_in_tile(layout, row, col);
@@ -340,11 +340,11 @@ void fill(const StoredMatrix& target, const Fill& from, const WeightFormat& roun
     work.quads = work.target.tiling.col_tiles * tile_cols(layout) / 4;
   }
   if (scattered(target.format.dtype))
-    comm::check(cudaMemsetAsync(target.values, 0,
-                                static_cast<std::size_t>(
-                                    value_bytes(target.format, target.count, target.rows, target.cols)),
-                                stream),
-                "fill values");
+    comm::check(
+        cudaMemsetAsync(target.values, 0,
+                        static_cast<std::size_t>(value_bytes(target.format, target.count, target.rows, target.cols)),
+                        stream),
+        "fill values");
   fill_values<<<blocks_for(target.count * work.padded_rows * work.quads), threads, 0, stream>>>(work);
   launched("fill values");
 }
