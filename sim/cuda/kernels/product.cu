@@ -5,7 +5,7 @@
 #include "model/base/error.h"
 #include "sim/cuda/kernels/product.h"
 #include "sim/cuda/kernels/product_formats.h"
-#include "sim/cuda/kernels/product_work.cuh"
+#include "sim/cuda/kernels/product_launch.cuh"
 
 namespace specstep::cuda {
 
