@@ -23,8 +23,8 @@ class Writer {
               static_cast<std::uint32_t>(place_.team) * 16) {
     if (team_warps_ == 1) return;
     if (place_.member == 0 && place_.lane == 0) {
-      asm volatile("mbarrier.init.shared.b64 [%0], %1;" ::"r"(full_), "r"(team_warps_) : "memory");
-      asm volatile("mbarrier.init.shared.b64 [%0], 1;" ::"r"(full_ + 8) : "memory");
+      asm volatile("mbarrier.init.shared.b64 [%0], %1;" ::"r"(full_), "r"(team_warps_ * 32) : "memory");
+      asm volatile("mbarrier.init.shared.b64 [%0], 32;" ::"r"(full_ + 8) : "memory");
     }
     __syncthreads();
   }
@@ -100,10 +100,9 @@ class Writer {
     }
   }
 
-  /// All that the warp wrote or read before it.
-  __device__ void arrive(std::uint32_t barrier) const {
-    __syncwarp();
-    if (place_.lane == 0) asm volatile("{.reg .b64 t; mbarrier.arrive.shared.b64 t, [%0];}" ::"r"(barrier) : "memory");
+  /// Each thread for what it wrote or read itself.
+  __device__ static void arrive(std::uint32_t barrier) {
+    asm volatile("{.reg .b64 t; mbarrier.arrive.shared.b64 t, [%0];}" ::"r"(barrier) : "memory");
   }
   __device__ static void wait(std::uint32_t barrier, int parity) {
     std::uint32_t done = 0;
