@@ -139,7 +139,13 @@ __device__ inline float value_at(const StoredView& m, std::int64_t matrix, std::
   const int place =
       place_in_tile(layout, static_cast<int>(row % tile_rows), static_cast<int>((m.lead + col) % tile_cols(layout)));
   const std::uint8_t* tile = tile_at(m, matrix, row, m.lead + col);
-  const std::uint32_t code = layout == Layout::bytes ? tile[place] : (tile[place / 2] >> (place % 2 * 4)) & 0xFU;
+  std::uint32_t code = 0;
+  if (layout == Layout::bytes)
+    code = tile[place];
+  else if (scattered(m.type))
+    code = gather_e2m1(reinterpret_cast<const std::uint16_t*>(tile)[place / 4], place % 4);
+  else
+    code = (tile[place / 2] >> (place % 2 * 4)) & 0xFU;
   return value_of(code, m.type) * scale_at(m, matrix, row, col);
 }
 

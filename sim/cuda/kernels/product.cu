@@ -5,7 +5,7 @@
 #include "model/base/error.h"
 #include "sim/cuda/kernels/product.h"
 #include "sim/cuda/kernels/product_formats.h"
-#include "sim/cuda/kernels/product_work.cuh"
+#include "sim/cuda/kernels/product_launch.cuh"
 
 namespace specstep::cuda {
 
@@ -20,11 +20,12 @@ __device__ float to_float(__nv_bfloat16 v) { return __bfloat162float(v); }
 template <class Value>
 __global__ void __launch_bounds__(32 * plain_warps) multiply_plain(const ProductJob job) {
   extern __shared__ __align__(16) unsigned char shared[];
+  wait_for_predecessor();
   const BlockWork work(job, reinterpret_cast<int2*>(shared));
   const int lane = static_cast<int>(threadIdx.x) % 32, warp = static_cast<int>(threadIdx.x) / 32;
   for (int i = work.begin(); i < work.end(); ++i) {
-    const ProductItem item = work.at(i);
-    const std::int64_t row = static_cast<std::int64_t>(item.stretch) * plain_warps + warp;
+    const Stretch item = work.from(i);
+    const std::int64_t row = static_cast<std::int64_t>(item.begin) * plain_warps + warp;
     if (row >= job.weight.rows) continue;
     for (int first = item.first; first < item.end; first += plain_rows) {
       const int rows = min(plain_rows, item.end - first);
@@ -51,14 +52,14 @@ __global__ void __launch_bounds__(32 * plain_warps) multiply_plain(const Product
 
 void launch_plain(ProductJob job, Real real, cudaStream_t stream) {
   job.cap = plain_rows;
-  if (!job.spans) job.max_slots = static_cast<int>(ceil_div(job.dense_rows, job.cap));
   job.row_items = static_cast<int>(ceil_div(job.weight.rows, plain_warps));
-  const PersistentLaunch how{32 * plain_warps, job.spans ? (job.max_slots + 1) * 8 : 0, stream};
+  divide_rows(job);
+  const PersistentLaunch how{32 * plain_warps, list_bytes(job), stream};
   real == Real::f32 ? launch_persistent(multiply_plain<float>, job, how)
                     : launch_persistent(multiply_plain<__nv_bfloat16>, job, how);
 }
 
-using Multiply = void (*)(const ProductJob& job, bool split_k, cudaStream_t stream);
+using Multiply = void (*)(const ProductJob& job, double average_rows, cudaStream_t stream);
 
 /// The tensor-core kernel for a format and the type of scales that it is used with, or null.
 Multiply multiply_of(const StoredView& w) {
@@ -91,12 +92,9 @@ bool suits_tensor_cores(const StoredView& w, Real real) {
   return std::has_single_bit(static_cast<std::uint64_t>(w.group)) && w.group % scale_step(w.type) == 0;
 }
 
-/// Rows of the input that a matrix sees on average decide how warps stand: with few of them, warps that share a long
-/// row of the matrix keep more of it in flight; with many, warps side by side share the staged rows.
-void launch(const ProductJob& job, std::int64_t average_rows, Real real, cudaStream_t stream) {
-  constexpr std::int64_t long_row = 1024, few_rows = 16;
+void launch(const ProductJob& job, double average_rows, Real real, cudaStream_t stream) {
   if (suits_tensor_cores(job.weight, real))
-    multiply_of(job.weight)(job, job.weight.cols >= long_row && average_rows <= few_rows, stream);
+    multiply_of(job.weight)(job, average_rows, stream);
   else
     launch_plain(job, real, stream);
 }
@@ -131,9 +129,9 @@ void grouped_product(const GroupedProduct& call, Real real, cudaStream_t stream)
   job.pair_of = call.grouping.pair_of;
   job.spans = reinterpret_cast<const int2*>(call.grouping.spans);
   job.max_slots = narrow(std::min(w.count, call.pairs), "experts");
-  narrow(call.pairs, "pairs");
+  job.pairs = narrow(call.pairs, "pairs");
   job.weight = checked_view(w);
-  launch(job, call.pairs / w.count, real, stream);
+  launch(job, static_cast<double>(call.pairs) / static_cast<double>(w.count), real, stream);
 }
 
 void dense_product(const DenseProduct& call, Real real, cudaStream_t stream) {
@@ -144,8 +142,7 @@ void dense_product(const DenseProduct& call, Real real, cudaStream_t stream) {
   job.out = call.out, job.out_stride = call.out_stride, job.f32_out = call.f32_out || real == Real::f32;
   job.dense_rows = narrow(call.m, "rows");
   job.weight = checked_view(w);
-  // Up to four passes over the matrix come from the second-level cache.
-  launch(job, call.m / 4, real, stream);
+  launch(job, static_cast<double>(call.m), real, stream);
 }
 
 }  // namespace specstep::cuda

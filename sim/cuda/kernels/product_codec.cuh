@@ -5,33 +5,6 @@
 
 namespace specstep::cuda {
 
-/// 16 bytes that are read once: no place in L1 for them.
-__device__ inline uint4 load_once(const void* at) {
-  uint4 v;
-  asm volatile("ld.global.nc.L1::no_allocate.v4.u32 {%0, %1, %2, %3}, [%4];"
-               : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w)
-               : "l"(at));
-  return v;
-}
-
-/// The same, or zeros.
-__device__ inline uint4 load_once_if(bool some, const void* at) {
-  uint4 v;
-  asm volatile(
-      "{\n"
-      ".reg .pred p;\n"
-      "setp.ne.b32 p, %5, 0;\n"
-      "mov.b32 %0, 0;\n"
-      "mov.b32 %1, 0;\n"
-      "mov.b32 %2, 0;\n"
-      "mov.b32 %3, 0;\n"
-      "@p ld.global.nc.L1::no_allocate.v4.u32 {%0, %1, %2, %3}, [%4];\n"
-      "}"
-      : "=&r"(v.x), "=&r"(v.y), "=&r"(v.z), "=&r"(v.w)
-      : "l"(at), "r"(some ? 1 : 0));
-  return v;
-}
-
 /// a b + c of two bf16 pairs. Exact wherever the codecs use it.
 __device__ inline std::uint32_t fma_pair(std::uint32_t a, std::uint32_t b, std::uint32_t c) {
   std::uint32_t d;
@@ -39,25 +12,32 @@ __device__ inline std::uint32_t fma_pair(std::uint32_t a, std::uint32_t b, std::
   return d;
 }
 
-/// A codec says: columns of a tile; 16-byte loads of a thread for it; steps of 16 columns that share a scale (0: no
-/// scales); how far apart, in columns, the four values of neighbouring threads and of neighbouring steps lie; the raw
-/// type of the scales of rows g and g + 8; blocks of a multiprocessor for which the registers of its kernel are kept
-/// few enough. unpack gives the first operand of m16n8k16: rows g and g + 8 of columns 0, 1
-/// and of columns 2, 3 of the thread's four.
+/// (a & mask) | set: one instruction, where two literals would take two.
+__device__ inline std::uint32_t masked(std::uint32_t a, std::uint32_t mask, std::uint32_t set) {
+  std::uint32_t d;
+  asm("lop3.b32 %0, %1, %2, %3, 0xEA;" : "=r"(d) : "r"(a), "r"(mask), "r"(set));
+  return d;
+}
+
+/// A codec says: bits of a value; columns of one read of 16 bytes, or two of 8 rows each, by every thread; columns that
+/// share a scale in one step of the tensor cores (0: no scales); how far apart, in columns, a thread's values of a step
+/// lie from those of its neighbour; values behind each staged row of the input, so that a fragment's reads meet all
+/// banks; the raw type of the scales of rows g and g + 8.
+/// unpack gives the first operand of m16n8k16: rows g and g + 8 of columns 0, 1 and of columns 2, 3 of the thread's
+/// four.
 struct TileCodec {
-  static constexpr int loads = 1;
-  static constexpr int thread_cols = 4, step_cols = 16;
+  static constexpr int thread_cols = 4, stage_pad = 16;
+  static constexpr bool plain = false;  // rows as they are
   static constexpr bool always_scaled = true;
-  static constexpr int blocks = 3;
 };
 
 /// Four-bit integers, kept as value + 8: put into the lowest mantissa places of 128 they read 128 + 8 + value.
 struct Int4Codec : TileCodec {
-  static constexpr int cols = 64, steps_of_scale = 2;
+  static constexpr int bits = 4, cols = 64, scale_cols = 32;
   using Scale = std::uint32_t;  // bf16
   static __device__ void unpack(const std::uint32_t (&words)[4], int step, std::uint32_t (&a)[4]) {
     const auto pair = [&](int i) {
-      const std::uint32_t biased = ((words[step] >> (4 * i)) & 0x000F000F) | 0x43004300;
+      const std::uint32_t biased = masked(words[step] >> (4 * i), 0x000F000F, 0x43004300);
       return fma_pair(biased, 0x3F803F80, 0xC308C308);  // times 1, minus 136
     };
     a[0] = pair(0), a[2] = pair(1), a[1] = pair(2), a[3] = pair(3);
@@ -67,31 +47,32 @@ struct Int4Codec : TileCodec {
 
 /// e2m1: sign to the sign, exponent and mantissa to the lowest exponent and highest mantissa places; times 2^126.
 struct E2m1Codec : TileCodec {
-  static constexpr int cols = 64;
+  static constexpr int bits = 4, cols = 64;
   using Scale = std::uint16_t;
   static __device__ void unpack(const std::uint32_t (&words)[4], int step, std::uint32_t (&a)[4]) {
-    const auto pair = [&](int i) {
-      const std::uint32_t top = words[step] << (12 - 4 * i);
-      return fma_pair((top & 0x80008000) | ((top >> 6) & 0x01C001C0), 0x7E807E80, 0x80008000);
-    };
-    a[0] = pair(0), a[2] = pair(1), a[1] = pair(2), a[3] = pair(3);
+    constexpr std::uint32_t sign = 0x80008000, rest = 0x01C001C0;
+    const auto times = [](std::uint32_t v) { return fma_pair(v, 0x7E807E80, 0x80008000); };
+    const std::uint32_t w = words[step];
+    a[0] = times(w & (sign | rest));
+    a[2] = times(((w << 1) & sign) | ((w << 3) & rest));
+    a[1] = times((w << 6) & (sign | rest));
+    a[3] = times(((w << 2) & sign) | ((w >> 4) & rest));
   }
 };
 
 struct Mxfp4Codec : E2m1Codec {
-  static constexpr int steps_of_scale = 2;
+  static constexpr int scale_cols = 32;
   static __device__ float2 scale(Scale raw) { return {e8m0_value(raw & 0xFFU), e8m0_value(raw >> 8U)}; }
 };
 
 struct Nvfp4Codec : E2m1Codec {
-  static constexpr int steps_of_scale = 1;
-  static constexpr int blocks = 2;
+  static constexpr int scale_cols = 16;
   static __device__ float2 scale(Scale raw) { return {e4m3_value(raw & 0xFFU), e4m3_value(raw >> 8U)}; }
 };
 
 /// One-byte codes: a word holds the four values of a row, the first two in its even bytes.
 struct ByteCodec : TileCodec {
-  static constexpr int cols = 32, steps_of_scale = 2;
+  static constexpr int bits = 8, cols = 32, scale_cols = 32;
   static constexpr bool always_scaled = false;  // or once, for the whole matrix
   using Scale = float2;
   static __device__ float2 scale(Scale raw) { return raw; }
@@ -115,8 +96,8 @@ struct Fp8Codec : ByteCodec {
 struct Int8Codec : ByteCodec {
   static __device__ void unpack(const std::uint32_t (&words)[4], int step, std::uint32_t (&a)[4]) {
     const auto pair = [](std::uint32_t even_bytes) {
-      const std::uint32_t less = (even_bytes & 0x00800080) | 0x43004300;
-      return fma_pair(less, 0xBF80BF80, (even_bytes & 0x007F007F) | 0x43004300);
+      const std::uint32_t less = masked(even_bytes, 0x00800080, 0x43004300);
+      return fma_pair(less, 0xBF80BF80, masked(even_bytes, 0x007F007F, 0x43004300));
     };
     for (int lower = 0; lower < 2; ++lower) {
       const std::uint32_t word = words[2 * step + lower];
@@ -128,10 +109,9 @@ struct Int8Codec : ByteCodec {
 
 /// Plain rows: a thread loads eight neighbours of rows g and g + 8, four for each step.
 struct Bf16Codec {
-  static constexpr int cols = 32, loads = 2, steps_of_scale = 0;
-  static constexpr int thread_cols = 8, step_cols = 4;
-  static constexpr bool always_scaled = false;
-  static constexpr int blocks = 2;
+  static constexpr int bits = 16, cols = 32, scale_cols = 0;
+  static constexpr int thread_cols = 8, stage_pad = 32;
+  static constexpr bool plain = true, always_scaled = false;
   using Scale = std::uint16_t;  // never loaded
   static __device__ void unpack(const std::uint32_t (&words)[8], int step, std::uint32_t (&a)[4]) {
     a[0] = words[2 * step], a[2] = words[2 * step + 1];

@@ -169,6 +169,25 @@ TEST(Layout, TilesHoldEachCodeOnceWhereItsThreadReads) {
   }
 }
 
+// What the product's shifts and masks bring to the places of a bf16 number is the code.
+TEST(Layout, ScatteredCodesAreShiftedToTheirPlaces) {
+  for (std::uint32_t code = 0; code < 16; ++code) {
+    const std::uint32_t expected = (code >> 3) << 15 | (code & 7) << 6;
+    const auto half = [&](int place) { return scatter_e2m1(code, place); };
+    EXPECT_EQ(half(0), expected);
+    EXPECT_EQ(((half(1) << 1) & 0x8000) | ((half(1) << 3) & 0x01C0), expected);
+    EXPECT_EQ((half(2) << 6) & 0x81C0, expected);
+    EXPECT_EQ(((half(3) << 2) & 0x8000) | ((half(3) >> 4) & 0x01C0), expected);
+    std::uint32_t others = 0;
+    for (int place = 0; place < 4; ++place) {
+      EXPECT_EQ(gather_e2m1(half(place) | (scatter_e2m1(15, place) ^ 0xFFFF), place), code) << place;
+      EXPECT_EQ(others & scatter_e2m1(15, place), 0U) << place;
+      others |= scatter_e2m1(15, place);
+    }
+    EXPECT_EQ(others, 0xFFFFU);
+  }
+}
+
 TEST(Layout, BytesAreThoseOfTheFormat) {
   const WeightFormat int4{DType::int4, 32, DType::bf16};
   const StoredBytes kimi = stored_bytes(int4, 384, 512, 7168);

@@ -45,6 +45,20 @@ constexpr int place_in_tile(Layout layout, int row, int col) {
   return (lane * 4 + step * 2 + lower_row) * 4 + of_four / 2 + 2 * (of_four % 2);
 }
 
+/// Codes of e2m1 do not lie as nibbles within a half of their word. bf16 has its sign at bit 15 and the last of its
+/// exponent and the first of its mantissa at bits 8 to 6: a code whose three lower bits stay together and as far from
+/// the sign gets there by one shift, or none. Two of the four in a half lie so; of the other two, which fill what is
+/// left, sign and rest are shifted apart.
+constexpr bool scattered(DType type) { return type == DType::mxfp4 || type == DType::nvfp4; }
+constexpr int e2m1_sign(int place) { return (0xD9EF >> (4 * place)) & 15; }
+constexpr int e2m1_rest(int place) { return (0xA036 >> (4 * place)) & 15; }
+constexpr std::uint32_t scatter_e2m1(std::uint32_t code, int place) {
+  return (code >> 3) << e2m1_sign(place) | (code & 7) << e2m1_rest(place);
+}
+constexpr std::uint32_t gather_e2m1(std::uint32_t half, int place) {
+  return (half >> e2m1_sign(place) & 1) << 3 | (half >> e2m1_rest(place) & 7);
+}
+
 /// How a scale is stored.
 enum class ScaleKind : std::uint8_t { none, f32, bf16, f16, e4m3, e8m0, unknown };
 

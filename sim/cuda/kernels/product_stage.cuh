@@ -5,60 +5,97 @@
 
 namespace specstep::cuda {
 
-/// Rows of the input in shared memory, a stretch of their columns, with zeros where the matrix is padded. Columns are
-/// counted from the matrix's lead on.
+/// Rows of the input in shared memory, with zeros where the matrix is padded; columns are counted from the matrix's
+/// lead on. As many rows as fit whole, from those now in use on, stay for what the block does next; of rows that do not
+/// fit whole, a stretch of columns at a time.
+template <class Codec>
 class Stage {
  public:
-  __device__ Stage(const ProductJob& job, const MmaShape& shape, const BlockWork& work, __nv_bfloat16* values)
-      : job_(job), shape_(shape), work_(work), values_(values) {}
+  /// `padded`: columns of a whole row; `batch`: columns of which a stretch is a multiple.
+  __device__ Stage(const ProductJob& job, const MmaShape& shape, const BlockWork& work, __nv_bfloat16* values,
+                   int padded, int batch)
+      : job_(job),
+        shape_(shape),
+        work_(work),
+        values_(values),
+        padded_(padded),
+        batch_(batch),
+        whole_rows_(shape.stage_values / (padded + Codec::stage_pad)),
+        cols_(padded) {}
 
-  /// Plans for `rows` rows in batches of `batch_cols` columns out of `padded` in all.
-  __device__ void plan(int rows, int batch_cols, int padded) {
-    const int room = shape_.stage_values / rows - stage_pad;
-    cols_ = room >= padded ? padded : min(max(1, room / batch_cols) * batch_cols, padded);
+  /// Begins to fetch the first rows, before any other copies.
+  __device__ void open(int first, int rows) {
+    if (rows > whole_rows_) return;
+    load_whole(first);
+    asm volatile("cp.async.commit_group;" ::: "memory");
+    opening_ = true;
+  }
+
+  /// Plans for `rows` rows at once.
+  __device__ void plan(int rows) {
+    if (rows == rows_) return;
+    rows_ = rows;
+    const int room = shape_.stage_values / rows - Codec::stage_pad;
+    cols_ = rows <= whole_rows_ ? padded_ : min(max(1, room / batch_) * batch_, padded_);
   }
   __device__ int cols() const { return cols_; }
-  __device__ int stride() const { return cols_ + stage_pad; }
-  __device__ const __nv_bfloat16* values() const { return values_; }
+  __device__ int stride() const { return cols_ + Codec::stage_pad; }
+  /// Of the first row fetched.
+  __device__ const __nv_bfloat16* values(int first) const { return values_ + (first - begin_) * stride(); }
 
-  /// Called by all threads: rows [first, first + rows), columns from `col` on. Rows that lie there whole stay.
-  __device__ void fetch(int first, int rows, int col, int padded) {
-    if (first == whole_) return;
-    whole_ = cols_ == padded ? first : -1;
-    __syncthreads();
-    const int cols = min(cols_, padded - col);
-    const auto* in = static_cast<const __nv_bfloat16*>(job_.in);
-    const int lead = static_cast<int>(job_.weight.lead), last = static_cast<int>(job_.weight.cols);
-    const int wide = shape_.by_16_bytes ? 8 : 1, pieces = cols / wide;
-    for (int i = static_cast<int>(threadIdx.x); i < rows * pieces; i += mma_threads) {
-      const int row = i / pieces, at = (i - row * pieces) * wide;
-      const __nv_bfloat16* from = in + work_.pair_at(first + row) / job_.share * job_.in_stride;
-      __nv_bfloat16* to = values_ + row * stride() + at;
-      const int c = col + at - lead;
-      const bool inside = c >= 0 && c < last;
-      if (shape_.by_16_bytes)
-        copy_16(to, inside ? from + c : from, inside);
-      else
-        *to = inside ? from[c] : __float2bfloat16_rn(0);
+  /// Called by all threads: rows [first, first + rows), columns from `col` on.
+  __device__ void fetch(int first, int rows, int col) {
+    if (opening_) {  // the ring's copies came after
+      asm volatile("cp.async.wait_group %0;" ::"n"(ring_depth) : "memory");
+      __syncthreads();
+      opening_ = false;
     }
-    asm volatile("cp.async.wait_all;" ::: "memory");
+    if (first >= begin_ && first + rows <= end_) return;
+    __syncthreads();
+    if (cols_ == padded_) {
+      load_whole(first);
+    } else {
+      begin_ = first, end_ = first;
+      load(first, rows, col, min(cols_, padded_ - col));
+    }
+    asm volatile("cp.async.commit_group;\ncp.async.wait_group 0;" ::: "memory");
     __syncthreads();
   }
 
  private:
-  /// Zeros where there is nothing to copy.
-  __device__ static void copy_16(__nv_bfloat16* to, const __nv_bfloat16* from, bool some) {
-    asm volatile(
-        "cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(static_cast<std::uint32_t>(__cvta_generic_to_shared(to))),
-        "l"(from), "r"(some ? 16 : 0)
-        : "memory");
+  __device__ void load_whole(int first) {
+    begin_ = first, end_ = min(first + whole_rows_, work_.last_place());
+    load(first, end_ - first, 0, padded_);
+  }
+
+  /// A warp for each row, or the block where rows are long.
+  __device__ void load(int first, int rows, int col, int cols) const {
+    const int lead = static_cast<int>(job_.weight.lead), last = static_cast<int>(job_.weight.cols);
+    const int wide = shape_.by_16_bytes ? 8 : 1, threads = static_cast<int>(blockDim.x);
+    const bool all = cols >= threads * wide;
+    const int step = all ? threads : 32, thread = static_cast<int>(threadIdx.x);
+    for (int row = all ? 0 : thread / 32; row < rows; row += all ? 1 : threads / 32) {
+      const __nv_bfloat16* from =
+          static_cast<const __nv_bfloat16*>(job_.in) + work_.pair_at(first + row) / job_.share * job_.in_stride;
+      __nv_bfloat16* to = values_ + row * stride();
+      for (int at = (all ? thread : thread % 32) * wide; at < cols; at += step * wide) {
+        const int c = col + at - lead;
+        const bool inside = c >= 0 && c < last;
+        if (shape_.by_16_bytes)
+          copy_16_if(inside, static_cast<std::uint32_t>(__cvta_generic_to_shared(to + at)), inside ? from + c : from);
+        else
+          to[at] = inside ? from[c] : __float2bfloat16_rn(0);
+      }
+    }
   }
 
   const ProductJob& job_;
   const MmaShape& shape_;
   const BlockWork& work_;
   __nv_bfloat16* values_;
-  int cols_ = 0, whole_ = -1;
+  int padded_, batch_, whole_rows_;
+  int rows_ = 0, cols_, begin_ = 0, end_ = 0;  // [begin_, end_): rows that lie there whole
+  bool opening_ = false;
 };
 
 }  // namespace specstep::cuda

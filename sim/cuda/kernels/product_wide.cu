@@ -3,14 +3,14 @@
 
 namespace specstep::cuda {
 
-void multiply_fp8(const ProductJob& job, bool split_k, cudaStream_t stream) {
-  launch_mma<Fp8Codec>(job, split_k, stream);
+void multiply_fp8(const ProductJob& job, double average_rows, cudaStream_t stream) {
+  launch_mma<Fp8Codec>(job, average_rows, stream);
 }
-void multiply_int8(const ProductJob& job, bool split_k, cudaStream_t stream) {
-  launch_mma<Int8Codec>(job, split_k, stream);
+void multiply_int8(const ProductJob& job, double average_rows, cudaStream_t stream) {
+  launch_mma<Int8Codec>(job, average_rows, stream);
 }
-void multiply_bf16(const ProductJob& job, bool split_k, cudaStream_t stream) {
-  launch_mma<Bf16Codec>(job, split_k, stream);
+void multiply_bf16(const ProductJob& job, double average_rows, cudaStream_t stream) {
+  launch_mma<Bf16Codec>(job, average_rows, stream);
 }
 
 }  // namespace specstep::cuda

@@ -5,13 +5,12 @@
 
 #include <algorithm>
 
-#include "comm/cuda/check.h"
 #include "sim/cuda/kernels/formats.cuh"
 
 namespace specstep::cuda {
 
 /// A grouped or dense product as its kernels see it. Slots are experts with pairs; of a dense product (spans null)
-/// stretches of `cap` rows.
+/// stretches of `dense_each` rows.
 struct ProductJob {
   const void* in = nullptr;
   std::int64_t in_stride = 0;
@@ -21,83 +20,86 @@ struct ProductJob {
   bool f32_out = false;
   const std::int32_t* pair_of = nullptr;
   const int2* spans = nullptr;
-  int dense_rows = 0;
+  int pairs = 0;  // capacity of pair_of
+  int dense_rows = 0, dense_each = 0;
   int max_slots = 0;  // dense: all slots
   int cap = 1;        // rows that a block works on at once
   int row_items = 1;  // items of a slot: stretches of the matrix's rows
   StoredView weight{};
 };
 
-/// Rows [first, end) of pair_of that share the matrix `expert`, and a stretch of its rows.
-struct ProductItem {
-  int expert, first, end, stretch;
+/// Rows [first, end) of pair_of that share the matrix `expert`, and items [begin, last) of its rows.
+struct Stretch {
+  int expert, first, end;
+  int begin, last;
 };
+
+inline constexpr int most_pairs_listed = 2048;
+
+/// Shared memory for what a block keeps of the grouping.
+inline int list_bytes(const ProductJob& job) {
+  if (!job.spans) return 0;
+  return (job.max_slots + 1) * 8 + (job.pairs <= most_pairs_listed ? job.pairs * 4 : 0);
+}
 
 /// The items of one block: a stretch of all, so that neighbours share their rows.
 class BlockWork {
  public:
-  /// Called by all threads. `list` is shared memory for max_slots + 1 entries; a dense product needs none.
-  __device__ BlockWork(const ProductJob& job, int2* list) : job_(job), list_(list) {
+  /// Called by all threads. `list` is shared memory of list_bytes.
+  __device__ BlockWork(const ProductJob& job, int2* list) : job_(job), list_(list), pair_of_(job.pair_of) {
     if (job.spans) {
-      for (int i = static_cast<int>(threadIdx.x); i <= job.max_slots; i += static_cast<int>(blockDim.x))
-        list[i] = job.spans[i];
+      const int thread = static_cast<int>(threadIdx.x), threads = static_cast<int>(blockDim.x);
+      for (int i = thread; i <= job.max_slots; i += threads) list[i] = job.spans[i];
+      if (job.pairs <= most_pairs_listed) {
+        auto* pairs = reinterpret_cast<std::int32_t*>(list + job.max_slots + 1);
+        for (int i = thread; i < job.pairs; i += threads) pairs[i] = job.pair_of[i];
+        pair_of_ = pairs;
+      }
       __syncthreads();
       slots_ = list[0].x;
     } else {
       slots_ = job.max_slots;
     }
-    const std::int64_t items = static_cast<std::int64_t>(slots_) * job.row_items;
-    begin_ = static_cast<int>(items * blockIdx.x / gridDim.x);
-    end_ = static_cast<int>(items * (blockIdx.x + 1) / gridDim.x);
+    const unsigned items = static_cast<unsigned>(slots_) * static_cast<unsigned>(job.row_items);
+    const unsigned each = items / gridDim.x, more = items - each * gridDim.x;
+    begin_ = static_cast<int>(each * blockIdx.x + min(blockIdx.x, more));
+    end_ = begin_ + static_cast<int>(each + (blockIdx.x < more ? 1 : 0));
   }
   __device__ int begin() const { return begin_; }
   __device__ int end() const { return end_; }
 
-  /// Items of one expert lie together, since its rows are read once; those of one stretch of a dense matrix, which is
-  /// read once.
-  __device__ ProductItem at(int item) const {
+  /// The items of this block from `item` on that are of the same slot.
+  __device__ Stretch from(int item) const {
+    const int slot = item / job_.row_items, begin = item - slot * job_.row_items;
+    const int last = min(job_.row_items, begin + end_ - item);
     if (!job_.spans) {
-      const int slot = item % slots_;
-      return {0, slot * job_.cap, min((slot + 1) * job_.cap, job_.dense_rows), item / slots_};
+      const int first = slot * job_.dense_each;
+      return {0, first, min(first + job_.dense_each, job_.dense_rows), begin, last};
     }
-    const int slot = item / job_.row_items;
     const int2 span = list_[1 + slot];
-    return {span.x, span.y, slot + 1 < slots_ ? list_[2 + slot].y : list_[0].y, item % job_.row_items};
+    return {span.x, span.y, slot + 1 < slots_ ? list_[2 + slot].y : list_[0].y, begin, last};
   }
 
-  __device__ int pair_at(int place) const { return job_.pair_of ? job_.pair_of[place] : place; }
+  /// Behind the last place of this block's rows.
+  __device__ int last_place() const { return begin_ < end_ ? from(end_ - 1).end : 0; }
+
+  __device__ int pair_at(int place) const { return pair_of_ ? pair_of_[place] : place; }
 
  private:
   const ProductJob& job_;
   const int2* list_;
+  const std::int32_t* pair_of_;
   int slots_ = 0, begin_ = 0, end_ = 0;
 };
 
-struct PersistentLaunch {
-  int threads = 0;
-  int shared_bytes = 0;
-  cudaStream_t stream = nullptr;
-};
-
-/// As many blocks as the device holds at once, at most one an item. How many items there are is known on the device.
-template <class... More>
-void launch_persistent(void (*kernel)(ProductJob, More...), const ProductJob& job, const PersistentLaunch& how,
-                       const More&... more) {
-  using comm::check;
-  int device = 0, processors = 0, blocks = 0;
-  check(cudaGetDevice(&device), "product");
-  check(cudaDeviceGetAttribute(&processors, cudaDevAttrMultiProcessorCount, device), "product");
-  check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, how.shared_bytes), "product");
-  check(cudaFuncSetAttribute(kernel, cudaFuncAttributePreferredSharedMemoryCarveout, cudaSharedmemCarveoutMaxShared),
-        "product");
-  check(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, kernel, how.threads,
-                                                      static_cast<std::size_t>(how.shared_bytes)),
-        "product");
-  const std::int64_t items = static_cast<std::int64_t>(job.max_slots) * job.row_items;
-  const std::int64_t at_once = std::max<std::int64_t>(std::int64_t{processors} * blocks, 1);
-  const auto grid = static_cast<unsigned>(std::clamp<std::int64_t>(items, 1, at_once));
-  kernel<<<grid, how.threads, how.shared_bytes, how.stream>>>(job, more...);
-  check(cudaGetLastError(), "product");
+/// Divides the rows of a dense product among slots of whole `cap`s, as many as it takes for enough items.
+inline void divide_rows(ProductJob& job) {
+  if (job.spans) return;
+  constexpr int enough_items = 512;
+  const std::int64_t caps = ceil_div(job.dense_rows, job.cap);
+  const std::int64_t slots = std::clamp<std::int64_t>(enough_items / job.row_items, 1, caps);
+  job.dense_each = static_cast<int>(ceil_div(caps, slots)) * job.cap;
+  job.max_slots = static_cast<int>(ceil_div(job.dense_rows, job.dense_each));
 }
 
 }  // namespace specstep::cuda
