@@ -12,9 +12,9 @@ namespace specstep::cuda {
 
 namespace {
 
-/// Blocks that fill a large GPU once: 16 clusters of 8, of 132 multiprocessors. A constant, and without the number of
-/// sequences, so that the batch does not decide in which parts a sequence is summed.
-constexpr std::int64_t multiprocessors = 128;
+/// Blocks that fill a large GPU once: 15 clusters of 8 find a place on 132 multiprocessors. A constant, and without the
+/// number of sequences, so that the batch does not decide in which parts a sequence is summed.
+constexpr std::int64_t multiprocessors = 120;
 /// Rounds of a block over its tokens from which on a second group pays, and those of a block of several groups.
 constexpr std::int64_t rounds_alone = 6, rounds_of_many = 2;
 /// Launches that would need more counters join with a second kernel.

@@ -32,7 +32,7 @@ struct Block {
   const Stretch* seen;  // shared, [rows]
   bf16* ring;           // of this warp
   bf16* query;          // [rows][stride]
-  std::int32_t base;
+  std::int32_t base;    // committed tokens
 };
 
 /// A warp's running softmax of its rows (base two; lane / 4 and eight more, of each tile) and its sums.
@@ -47,18 +47,22 @@ struct Running {
 template <typename S>
 __device__ void copy_step(const AttendParams& p, const Block<S>& b, int step, int stage, std::int32_t page) {
   const int lane = static_cast<int>(threadIdx.x) % 32;
-  bf16* keys = b.ring + stage * 2 * S::half;
-  const std::int32_t key_col = b.unit.kv_head * S::dim;
-  const std::int32_t value_col = p.value_col + b.unit.kv_head * S::dim;
+  const int first = lane % 8 * 8;
+  const std::int32_t key_col = b.unit.kv_head * S::dim + first;
+  const std::int32_t value_col = p.value_col + key_col;
+  bf16* to = b.ring + stage * 2 * S::half + lane / 8 * S::stride + first;
+  const auto copy_rows = [&](auto copy) {
 #pragma unroll
-  for (int i = lane / 8; i < S::tokens; i += 4) {
-    const std::int64_t row = cache_row(p, b.unit, b.view.all, step * S::tokens + i, page);
-#pragma unroll
-    for (int c = lane % 8 * 8; c < S::dim; c += 64) {
-      copy_cached(keys + i * S::stride + c, p, row, key_col + c);
-      copy_cached(keys + S::half + i * S::stride + c, p, row, value_col + c);
+    for (int i = 0; i < S::tokens; i += 4) {
+      const std::int64_t row = cache_row(p, b.unit, b.view.all, step * S::tokens + i + lane / 8, page);
+      copy(to + i * S::stride, row, key_col);
+      copy(to + S::half + i * S::stride, row, value_col);
     }
-  }
+  };
+  if (p.cache_bytes == 2)
+    copy_rows([&](bf16* at, std::int64_t row, int col) { copy_wide<S::dim / 64>(at, p, row, col); });
+  else
+    copy_rows([&](bf16* at, std::int64_t row, int col) { copy_narrow<S::dim / 64>(at, p, row, col); });
 }
 
 template <typename S>
@@ -100,20 +104,27 @@ template <typename S>
 __device__ void hide_unseen(const AttendParams& p, const Block<S>& b, int step, Scores<S>& scores) {
   const int lane = static_cast<int>(threadIdx.x) % 32;
   const float scale = p.scale * 1.4426950408889634F;
-  const int first = step * S::tokens;
-  const bool all_seen = first >= b.view.common.begin && first + S::tokens <= b.view.common.end;
 #pragma unroll
   for (int m = 0; m < S::row_tiles; ++m)
 #pragma unroll
     for (int n = 0; n < 2; ++n)
 #pragma unroll
-      for (int i = 0; i < 4; ++i) {
-        scores[m][n][i] *= scale;
-        if (all_seen) continue;
-        const int row = m * 16 + lane / 4 + i / 2 * 8;
-        const std::int64_t token = b.unit.sequence * p.meta.tokens_each + b.unit.query(row);
-        if (!sees(p, token, b.seen[row], b.base, first + n * 8 + lane % 4 * 2 + i % 2)) scores[m][n][i] = -INFINITY;
-      }
+      for (int i = 0; i < 4; ++i) scores[m][n][i] *= scale;
+  const int first = step * S::tokens;
+  if (first >= b.view.common.begin && first + S::tokens <= b.view.common.end) return;
+#pragma unroll
+  for (int m = 0; m < S::row_tiles; ++m)
+#pragma unroll
+    for (int h = 0; h < 2; ++h) {
+      const int row = m * 16 + lane / 4 + h * 8;
+      const std::int64_t token = b.unit.sequence * p.meta.tokens_each + b.unit.query(row);
+      const std::uint32_t bits = seen_bits(p, token, b.base, b.seen[row], first, S::tokens) >> (lane % 4 * 2);
+#pragma unroll
+      for (int n = 0; n < 2; ++n)
+#pragma unroll
+        for (int i = 0; i < 2; ++i)
+          if ((bits >> (n * 8 + i) & 1) == 0) scores[m][n][2 * h + i] = -INFINITY;
+    }
 }
 
 /// Scores become weights, in the fragments that the product with the values takes.

@@ -21,12 +21,16 @@ __device__ inline void await_predecessors() {
   NV_IF_TARGET(NV_PROVIDES_SM_90, (asm volatile("griddepcontrol.wait;" ::: "memory");))
 }
 
-/// The two halves of a barrier of all threads of a cluster; of the block where the device has no clusters.
+/// The two halves of a barrier of all threads of a cluster; of the block where the device has no clusters. What a
+/// thread wrote before it arrives can be read behind the wait; not where it only departs.
 __device__ inline void arrive_in_cluster() {
   NV_IF_ELSE_TARGET(NV_PROVIDES_SM_90,
                     (asm volatile("barrier.cluster.arrive.release.aligned;" ::
                                       : "memory");),
                     (__syncthreads();))
+}
+__device__ inline void depart_from_cluster() {
+  NV_IF_TARGET(NV_PROVIDES_SM_90, (asm volatile("barrier.cluster.arrive.relaxed.aligned;" ::: "memory");))
 }
 __device__ inline void wait_for_cluster() {
   NV_IF_TARGET(NV_PROVIDES_SM_90, (asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory");))
@@ -210,7 +214,7 @@ __device__ void join_cluster(const AttendParams& p, const Unit& u, std::int32_t 
     else
       put_output<T>(p, u, row, col, sum);
   }
-  arrive_in_cluster();  // no block leaves before the others have read its shared memory
+  depart_from_cluster();  // no block leaves before the others have read its shared memory
   if (groups > 1) {
     if (!p.join_inside) {
       if (number == 0 && thread == 0) p.active[u.index] = groups;

@@ -14,7 +14,8 @@ struct Mla {
   static constexpr int key_dim = 576, value_dim = 512, row_tiles = RowTiles, rows = 16 * RowTiles;
   static constexpr int warps = 8, threads = 32 * warps;
   static constexpr int tokens = 32;  // of a tile; divides a page
-  static constexpr int stages = RowTiles == 1 ? 2 : 4;
+  static constexpr int stages = RowTiles == 1 ? 2 : 5;
+  static constexpr int ahead = RowTiles == 1 ? 1 : 3;  // tiles on their way beside those at work
   static constexpr int stride = key_dim + 8;
   static constexpr int tile = tokens * stride;
   static constexpr int splits = 4;  // of the sum of a score; the other two warps of each: halves of the tokens
@@ -60,8 +61,10 @@ __device__ void copy_tile(const AttendParams& p, const Block<S>& b, int tile, in
   const int first = static_cast<int>(threadIdx.x) % 8 * 8;
   const std::int64_t row = cache_row(p, b.unit, b.view.all, tile * S::tokens + token, page);
   bf16* to = b.tiles + stage * S::tile + token * S::stride + first;
-#pragma unroll
-  for (int c = 0; c < S::key_dim; c += 64) copy_cached(to + c, p, row, first + c);
+  if (p.cache_bytes == 2)
+    copy_wide<S::key_dim / 64>(to, p, row, first);
+  else
+    copy_narrow<S::key_dim / 64>(to, p, row, first);
 }
 
 /// Scores of a tile into shared memory: each warp takes 16 tokens and a quarter of the sum.
@@ -114,13 +117,15 @@ __device__ void weigh_tile(const AttendParams& p, const Block<S>& b, int tile, R
       score[i + 1] += pair.y;
     }
   const int entry = tile * S::tokens;
-  const bool all_seen = entry >= b.view.common.begin && entry + S::tokens <= b.view.common.end;
-  const std::int64_t token = b.unit.sequence * p.meta.tokens_each + b.unit.query(row);
+  std::uint32_t bits = ~0U;
+  if (entry < b.view.common.begin || entry + S::tokens > b.view.common.end) {
+    const std::int64_t token = b.unit.sequence * p.meta.tokens_each + b.unit.query(row);
+    bits = seen_bits(p, token, b.base, b.seen[row], entry + first, S::tokens_each);
+  }
   float most = run.most;
 #pragma unroll
   for (int i = 0; i < S::tokens_each; ++i) {
-    const bool here = all_seen || sees(p, token, b.seen[row], b.base, entry + first + i);
-    score[i] = here ? score[i] * scale : -INFINITY;
+    score[i] = (bits >> i & 1) != 0 ? score[i] * scale : -INFINITY;
     most = fmaxf(most, score[i]);
   }
 #pragma unroll
@@ -186,42 +191,80 @@ __device__ void keep_query(const Block<S>& b, Running<S>& run) {
     for (int k = 0; k < S::width / 16; ++k) load_matrices(run.query[m][k], from + m * 16 * S::stride + k * 16);
 }
 
-/// All tiles of the part, one after the other; the copies run `stages` - 1 tiles ahead.
+/// The tiles of a part on their way into the stages.
+template <typename S>
+class Copies {
+ public:
+  __device__ Copies(const AttendParams& p, const Block<S>& b, const Part& part)
+      : p_(p), b_(b), first_(part.first_tile), end_(part.first_tile + part.tiles), page_(page_of(part.first_tile)) {}
+  /// Starts the next tile, nothing where there is none.
+  __device__ void start(int tile) {
+    if (tile < end_) copy_tile(p_, b_, tile, stage_of(tile), page_);
+    page_ = page_of(tile + 1);  // early, so that its copy need not wait for it
+  }
+  __device__ int stage_of(int tile) const { return (tile - first_) % S::stages; }
+
+ private:
+  __device__ std::int32_t page_of(int tile) const { return cache_page(p_, b_.unit, tile * S::tokens, tile < end_); }
+
+  const AttendParams& p_;
+  const Block<S>& b_;
+  int first_, end_;
+  std::int32_t page_;
+};
+
+/// The first tiles and the queries; ends with the queries in registers.
+template <typename S>
+__device__ void begin_tiles(const AttendParams& p, const Block<S>& b, int first, Copies<S>& copies, Running<S>& run) {
+  // What committed tokens left in the cache is older than the kernel before.
+  const bool old = !p.selected && (first + 1) * S::tokens <= b.base;
+  if (!old) await_predecessors();
+  copies.start(first);
+  if (old) await_predecessors();
+  copy_query<S::rows, S::key_dim, S::stride, S::threads>(p, b.unit, b.tiles + (S::stages - 1) * S::tile);
+  commit_copies();
+#pragma unroll 1
+  for (int i = 1; i < S::ahead; ++i) {
+    copies.start(first + i);
+    commit_copies();
+  }
+  await_copies<S::ahead - 1>();
+  __syncthreads();
+  keep_query(b, run);
+}
+
+/// All tiles of the part, one after the other.
 template <typename S>
 __device__ void run_tiles(const AttendParams& p, const Block<S>& b, const Part& part, Running<S>& run) {
   const int first = part.first_tile;
   const int end = first + part.tiles;
-  const auto page_of = [&](int tile) { return cache_page(p, b.unit, tile * S::tokens, tile < end); };
-  std::int32_t page = page_of(first);
-  const auto start = [&](int tile) {
-    if (tile < end) copy_tile(p, b, tile, (tile - first) % S::stages, page);
-    page = page_of(tile + 1);  // early, so that its copy need not wait for it
-  };
-  // What committed tokens left in the cache is older than the kernel before.
-  const bool old = !p.selected && (first + 1) * S::tokens <= b.base;
-  if (!old) await_predecessors();
-  start(first);
-  if (old) await_predecessors();
-  copy_query<S::rows, S::key_dim, S::stride, S::threads>(p, b.unit, b.tiles + (S::stages - 1) * S::tile);
-  commit_copies();
-  for (int i = 1; i < S::stages - 1; ++i) {
-    start(first + i);
-    commit_copies();
-  }
-  await_copies<S::stages - 2>();
-  __syncthreads();
-  keep_query(b, run);
-  for (int tile = first; tile < end; ++tile) {
-    const int stage = (tile - first) % S::stages;
-    await_copies<S::stages - 2>();
-    __syncthreads();  // the tile is here, and nobody reads the one before it any more
-    start(tile + S::stages - 1);
-    commit_copies();
-    score_tile(b, stage, run);
-    __syncthreads();
-    weigh_tile(p, b, tile, run);
-    __syncthreads();
-    add_values(b, stage, run);
+  Copies<S> copies(p, b, part);
+  begin_tiles(p, b, first, copies, run);
+  if constexpr (S::ahead == S::stages - 1) {
+    for (int tile = first; tile < end; ++tile) {
+      await_copies<S::ahead - 1>();
+      __syncthreads();  // the tile is here, and nobody reads the one before it any more
+      copies.start(tile + S::ahead);
+      commit_copies();
+      score_tile(b, copies.stage_of(tile), run);
+      __syncthreads();
+      weigh_tile(p, b, tile, run);
+      __syncthreads();
+      add_values(b, copies.stage_of(tile), run);
+    }
+  } else {
+    // Products of two tiles at once: the values of one, the scores of the next.
+    score_tile(b, 0, run);
+    for (int tile = first; tile < end; ++tile) {
+      __syncthreads();  // the scores are here, and nobody reads the tile before any more
+      copies.start(tile + S::ahead);
+      commit_copies();
+      weigh_tile(p, b, tile, run);
+      await_copies<S::ahead - 1>();
+      __syncthreads();                                // the weights and the next tile are here
+      score_tile(b, copies.stage_of(tile + 1), run);  // of nothing behind the last tile, for nobody
+      add_values(b, copies.stage_of(tile), run);
+    }
   }
   await_copies<0>();
 }

@@ -47,10 +47,8 @@ __device__ inline float exp2_fast(float v) {
   return out;
 }
 
-/// Sixteen bytes of a cache as shared memory takes them: eight fp8 values become eight of bf16.
-__device__ inline void widen(bf16* to, const void* from, bool valid) {
-  uint2 raw = make_uint2(0, 0);
-  if (valid) raw = *static_cast<const uint2*>(from);
+/// Eight values of fp8 as bf16.
+__device__ inline uint4 widened(uint2 raw) {
   alignas(16) __nv_bfloat162 wide[4];
   const std::uint32_t words[2] = {raw.x, raw.y};
 #pragma unroll
@@ -59,7 +57,7 @@ __device__ inline void widen(bf16* to, const void* from, bool valid) {
     const __half2 halves = __half2(__nv_cvt_fp8x2_to_halfraw2(pair, __NV_E4M3));
     wide[i] = __float22bfloat162_rn(__half22float2(halves));
   }
-  *reinterpret_cast<uint4*>(to) = *reinterpret_cast<const uint4*>(wide);
+  return *reinterpret_cast<const uint4*>(wide);
 }
 
 /// Page of an entry of a unit's sequence; 0 where nobody asks, or where the places are selected.
@@ -68,23 +66,60 @@ __device__ inline std::int32_t cache_page(const AttendParams& p, const Unit& u, 
   return p.meta.pages[u.sequence * p.meta.pages_each + entry / static_cast<std::int32_t>(page_tokens)];
 }
 
+// What few steps or few models need stands in functions of its own: inlined, it would spread the loops over more code
+// than the instruction cache of a multiprocessor holds.
+
+/// Row of the cache of a selected entry; -1 for none.
+__device__ inline __noinline__ std::int64_t selected_row(const AttendParams& p, std::int32_t sequence,
+                                                         std::int64_t token, std::int32_t entry) {
+  const std::int32_t slot = slot_of_place(p.meta, sequence, token, p.selected[token * p.limit + entry]);
+  return slot < 0 ? -1 : row_of_slot(p.meta, sequence, slot);
+}
 /// Where the cache keeps an entry of a unit, in rows of the cache; -1 for none. `page`: its cache_page().
 __device__ inline std::int64_t cache_row(const AttendParams& p, const Unit& u, Stretch all, std::int32_t entry,
                                          std::int32_t page) {
   if (entry < all.begin || entry >= all.end) return -1;
   if (!p.selected) return page * page_tokens + entry % page_tokens;
-  const std::int64_t token = u.sequence * p.meta.tokens_each + u.first_query;
-  const std::int32_t slot = slot_of_place(p.meta, u.sequence, token, p.selected[token * p.limit + entry]);
-  return slot < 0 ? -1 : row_of_slot(p.meta, u.sequence, slot);
+  return selected_row(p, u.sequence, u.sequence * p.meta.tokens_each + u.first_query, entry);
 }
 
-/// Eight values of the cache from `col` of its row on into shared memory; zeros for row -1.
-__device__ inline void copy_cached(bf16* to, const AttendParams& p, std::int64_t row, std::int32_t col) {
-  const std::int64_t at = row < 0 ? 0 : row * p.cache_values + col;
-  if (p.cache_bytes == 2)
-    copy_async(to, static_cast<const bf16*>(p.cache) + at, row >= 0);
-  else
-    widen(to, static_cast<const char*>(p.cache) + at, row >= 0);
+/// The lowest n bits, for n up to 32.
+__device__ inline std::uint32_t low_bits(std::int32_t n) { return n >= 32 ? ~0U : (1U << max(n, 0)) - 1; }
+
+/// Bit i: does the row see entry first + i? For `count` up to 32 of them. As sees(), all at once.
+__device__ inline __noinline__ std::uint32_t seen_bits(const AttendParams& p, std::int64_t token, std::int32_t base,
+                                                       Stretch seen, std::int32_t first, std::int32_t count) {
+  std::uint32_t bits = low_bits(min(seen.end - first, count)) & ~low_bits(min(seen.begin - first, 32));
+  if (p.selected) {
+    for (std::int32_t i = 0; i < count; ++i)
+      if ((bits >> i & 1) != 0 && p.selected[token * p.limit + first + i] < 0) bits &= ~(1U << i);
+  } else if (p.meta.mask && first + count > base) {
+    const std::int32_t old = max(base - first, 0);  // committed entries before the first that the mask knows
+    const std::int32_t bit = first + old - base;
+    const std::uint32_t* words = p.meta.mask + token * p.meta.mask_words;
+    const std::int32_t word = bit / 32;
+    const std::uint32_t low = word < p.meta.mask_words ? words[word] : 0;
+    const std::uint32_t high = word + 1 < p.meta.mask_words ? words[word + 1] : 0;
+    bits &= __funnelshift_r(low, high, bit % 32) << old | low_bits(old);
+  }
+  return bits;
+}
+
+/// Values of a row of the cache into shared memory, `Chunks` times eight of them, 64 apart; zeros for row -1.
+template <int Chunks>
+__device__ void copy_wide(bf16* to, const AttendParams& p, std::int64_t row, std::int32_t col) {
+  const bf16* from = static_cast<const bf16*>(p.cache) + (row < 0 ? 0 : row * p.cache_values + col);
+#pragma unroll
+  for (int i = 0; i < Chunks; ++i) copy_async(to + i * 64, from + i * 64, row >= 0);
+}
+template <int Chunks>
+__device__ __noinline__ void copy_narrow(bf16* to, const AttendParams& p, std::int64_t row, std::int32_t col) {
+  const char* from = static_cast<const char*>(p.cache) + (row < 0 ? 0 : row * p.cache_values + col);
+  uint2 raw[Chunks];
+#pragma unroll
+  for (int i = 0; i < Chunks; ++i) raw[i] = row < 0 ? make_uint2(0, 0) : *reinterpret_cast<const uint2*>(from + i * 64);
+#pragma unroll
+  for (int i = 0; i < Chunks; ++i) *reinterpret_cast<uint4*>(to + i * 64) = widened(raw[i]);
 }
 
 /// Values [col, col + 8) of the query of a unit's row.
