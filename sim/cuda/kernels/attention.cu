@@ -17,6 +17,8 @@ namespace {
 constexpr std::int64_t multiprocessors = 120;
 /// Rounds of a block over its tokens from which on a second group pays, and those of a block of several groups.
 constexpr std::int64_t rounds_alone = 6, rounds_of_many = 2;
+/// Up to here more blocks of fewer rows are faster, though each reads the same cache.
+constexpr std::int64_t short_context = 8192;
 /// Launches that would need more counters join with a second kernel.
 constexpr std::int64_t counters = counter_bytes / 4;
 
@@ -57,7 +59,7 @@ Split split_of(const Attention& op, Real real) {
   const std::int64_t rows = op.heads / kv_heads * (op.queries_share_kv ? op.queries : 1);
   Split out;
   if (real == Real::bf16) {
-    const int row_tiles = rows <= 16 ? 1 : 2;
+    const int row_tiles = rows <= 16 || (entries <= short_context && rows <= 64) ? 1 : 2;
     const int shared = of_device(cudaDevAttrMaxSharedMemoryPerBlockOptin);
     out.tensor = op.kind == AttentionKind::mla ? mla_needs(op.score_dim, op.value_dim, row_tiles, shared)
                                                : gqa_needs(op.score_dim, row_tiles, shared);
