@@ -5,45 +5,52 @@
 #include "comm/cuda/check.h"
 #include "model/base/error.h"
 #include "sim/cuda/kernels/attention.h"
+#include "sim/cuda/kernels/attention_join.cuh"
 #include "sim/cuda/kernels/attention_launch.h"
 
 namespace specstep::cuda {
 
 namespace {
 
-/// Blocks that fill a large GPU (132 multiprocessors) once. A constant, and without the number of sequences, so that
-/// neither the device nor the batch decides in which parts a sequence is summed.
-constexpr std::int64_t multiprocessors = 132;
-/// Contexts up to here take few parts, joined by the last block: one kernel.
-constexpr std::int64_t short_context = 1024;
-constexpr std::int64_t short_part = 64, long_part = 128;  // least tokens of a part
-/// Launches with more units than counters join with a second kernel.
+/// Blocks that fill a large GPU once: 15 clusters of 8 find a place on 132 multiprocessors. A constant, and without the
+/// number of sequences, so that the batch does not decide in which parts a sequence is summed.
+constexpr std::int64_t multiprocessors = 120;
+/// Rounds of a block over its tokens from which on a second group pays, and those of a block of several groups.
+constexpr std::int64_t rounds_alone = 6, rounds_of_many = 2;
+/// Up to here more blocks of fewer rows are faster, though each reads the same cache.
+constexpr std::int64_t short_context = 8192;
+/// Launches that would need more counters join with a second kernel.
 constexpr std::int64_t counters = counter_bytes / 4;
 
 struct Split {
   TensorNeeds tensor;  // row_tiles 0: the plain kernel
-  std::int64_t tile_rows = 0, row_tiles = 1, units = 1, parts = 1;
+  std::int64_t tile_rows = 0, row_tiles = 1, units = 1, cluster = 1, groups = 1;
   bool join_inside = false;
+
+  std::int64_t parts() const { return cluster * groups; }
 };
 
 std::int64_t kv_heads_of(const Attention& op) {
   return op.kind == AttentionKind::mla ? 1 : op.cached_values / (2 * op.score_dim);
 }
 
-int shared_bytes_of_block() {
-  int device = 0, bytes = 0;
+int of_device(cudaDeviceAttr what) {
+  int device = 0, value = 0;
   comm::check(cudaGetDevice(&device), "attention: device");
-  comm::check(cudaDeviceGetAttribute(&bytes, cudaDevAttrMaxSharedMemoryPerBlockOptin, device),
-              "attention: shared memory of the device");
-  return bytes;
+  comm::check(cudaDeviceGetAttribute(&value, what, device), "attention: attribute of the device");
+  return value;
 }
 
-std::int64_t parts_of(std::int64_t entries, std::int64_t units, std::int64_t blocks) {
-  const std::int64_t most = std::max<std::int64_t>(1, blocks / units);
-  std::int64_t parts = (entries + short_part - 1) / short_part;
-  if (parts > parts_joined_inside)
-    parts = std::max<std::int64_t>(parts_joined_inside, (entries + long_part - 1) / long_part);
-  return std::min(parts, most);
+std::int64_t ceil_of(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
+
+/// Blocks of a group and groups, for `rounds` rounds of one block and at most `blocks` blocks.
+void divide(Split& split, std::int64_t rounds, std::int64_t blocks) {
+  const std::int64_t most = std::max<std::int64_t>(1, blocks / split.units);
+  if (split.tensor.row_tiles > 0 && of_device(cudaDevAttrClusterLaunch) != 0)
+    while (split.cluster < largest_cluster && split.cluster * 2 <= most && split.cluster < rounds) split.cluster *= 2;
+  const std::int64_t wanted =
+      rounds <= rounds_alone * split.cluster && split.cluster > 1 ? 1 : ceil_of(rounds, split.cluster * rounds_of_many);
+  split.groups = std::clamp<std::int64_t>(wanted, 1, std::max<std::int64_t>(1, most / split.cluster));
 }
 
 Split split_of(const Attention& op, Real real) {
@@ -52,23 +59,23 @@ Split split_of(const Attention& op, Real real) {
   const std::int64_t rows = op.heads / kv_heads * (op.queries_share_kv ? op.queries : 1);
   Split out;
   if (real == Real::bf16) {
-    // Few tokens: more blocks with fewer rows, each joined by its last block, are faster than few with many.
-    const bool narrow = rows <= 16 || (entries <= short_context && rows <= 64);
-    const int row_tiles = narrow ? 1 : rows <= 32 ? 2 : 4;
-    const int shared = shared_bytes_of_block();
+    const int row_tiles = rows <= 16 || (entries <= short_context && rows <= 64) ? 1 : 2;
+    const int shared = of_device(cudaDevAttrMaxSharedMemoryPerBlockOptin);
     out.tensor = op.kind == AttentionKind::mla ? mla_needs(op.score_dim, op.value_dim, row_tiles, shared)
                                                : gqa_needs(op.score_dim, row_tiles, shared);
   }
   const bool tensor = out.tensor.row_tiles > 0;
   out.tile_rows = tensor ? out.tensor.rows : scalar_rows;
-  out.row_tiles = (rows + out.tile_rows - 1) / out.tile_rows;
+  out.row_tiles = ceil_of(rows, out.tile_rows);
   out.units = out.row_tiles * kv_heads * (op.queries_share_kv ? 1 : op.queries);
-  out.parts = parts_of(entries, out.units, multiprocessors * (tensor ? out.tensor.blocks_each : 2));
-  out.join_inside = out.parts <= parts_joined_inside && op.sequences * out.units <= counters;
+  divide(out, ceil_of(entries, tensor ? out.tensor.round : scalar_tokens),
+         multiprocessors * (tensor ? out.tensor.blocks_each : 2));
+  out.join_inside = out.groups <= (out.cluster > 1 ? groups_joined_inside : parts_joined_inside) &&
+                    op.sequences * out.units * out.cluster <= counters;
   return out;
 }
 
-std::int64_t aligned(std::int64_t bytes) { return (bytes + 255) / 256 * 256; }
+std::int64_t aligned(std::int64_t bytes) { return ceil_of(bytes, 256) * 256; }
 
 /// Offsets in the workspace.
 struct Layout {
@@ -77,8 +84,8 @@ struct Layout {
 Layout layout_of(const Split& s, std::int64_t sequences, std::int64_t value_dim) {
   Layout out;
   out.active = counter_bytes;
-  if (s.parts == 1) return {out.active, out.active, out.active, out.active};
-  const std::int64_t rows = sequences * s.units * s.parts * s.tile_rows;
+  if (s.groups == 1) return {out.active, out.active, out.active, out.active};
+  const std::int64_t rows = sequences * s.units * s.groups * s.tile_rows;
   out.stats = out.active + aligned(sequences * s.units * 4);
   out.partial = out.stats + aligned(rows * 8);
   out.end = out.partial + aligned(rows * value_dim * 4);
@@ -130,7 +137,9 @@ AttendParams params_of(const AttentionCall& call, const Cache& cache, const Pass
   p.tile_rows = narrow(split.tile_rows);
   p.row_tiles = narrow(split.row_tiles);
   p.units = narrow(split.units);
-  p.parts = narrow(split.parts);
+  p.parts = narrow(split.parts());
+  p.cluster = narrow(split.cluster);
+  p.groups = narrow(split.groups);
   p.join_inside = split.join_inside;
   const Layout at = layout_of(split, op.sequences, op.value_dim);
   char* workspace = static_cast<char*>(call.workspace);
@@ -142,6 +151,26 @@ AttendParams params_of(const AttentionCall& call, const Cache& cache, const Pass
 }
 
 }  // namespace
+
+void launch_parts(const PartLaunch& launch, AttendParams p, cudaStream_t stream) {
+  comm::check(cudaFuncSetAttribute(launch.kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, launch.bytes),
+              "attention: shared memory of its kernel");
+  cudaLaunchAttribute attributes[2] = {};
+  attributes[0].id = cudaLaunchAttributeProgrammaticStreamSerialization;
+  attributes[0].val.programmaticStreamSerializationAllowed = 1;
+  attributes[1].id = cudaLaunchAttributeClusterDimension;
+  attributes[1].val.clusterDim.x = attributes[1].val.clusterDim.z = 1;
+  attributes[1].val.clusterDim.y = static_cast<unsigned>(p.cluster);
+  cudaLaunchConfig_t config = {};
+  config.gridDim = launch.grid;
+  config.blockDim = dim3(launch.threads);
+  config.dynamicSmemBytes = static_cast<std::size_t>(launch.bytes);
+  config.stream = stream;
+  config.attrs = attributes;
+  config.numAttrs = of_device(cudaDevAttrClusterLaunch) == 0 ? 0 : p.cluster > 1 ? 2 : 1;
+  void* arguments[] = {&p};
+  comm::check(cudaLaunchKernelExC(&config, launch.kernel, arguments), "attention: launch");
+}
 
 std::int64_t attention_workspace(const Attention& op) {
   std::int64_t most = 0;
@@ -155,7 +184,7 @@ void attend(const AttentionCall& call, const Cache& cache, const PassMeta& meta,
   if (meta.count() == 0) return;
   const Split split = split_of(call.op, real);
   const AttendParams p = params_of(call, cache, meta, split);
-  const dim3 grid(static_cast<unsigned>(split.units), static_cast<unsigned>(split.parts),
+  const dim3 grid(static_cast<unsigned>(split.units), static_cast<unsigned>(split.parts()),
                   static_cast<unsigned>(meta.sequences));
   if (split.tensor.row_tiles == 0)
     launch_scalar(p, real, grid, stream);
@@ -163,7 +192,7 @@ void attend(const AttentionCall& call, const Cache& cache, const PassMeta& meta,
     launch_mla(p, split.tensor.row_tiles, grid, stream);
   else
     launch_gqa(p, split.tensor.row_tiles, grid, stream);
-  if (split.parts > 1 && !split.join_inside) launch_join(p, real, stream);
+  if (split.groups > 1 && !split.join_inside) launch_join(p, real, stream);
 }
 
 }  // namespace specstep::cuda

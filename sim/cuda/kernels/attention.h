@@ -36,6 +36,8 @@ void rope_append(const RopeMla& call, const Cache& cache, const PassMeta& meta, 
 /// Attention of a step. All queries of a sequence share one read of its cache where op.queries_share_kv; the cache is
 /// split over blocks (flash-decoding) and the parts are joined in a fixed order, so results depend neither on timing
 /// nor on the other sequences. Throws Error for sizes without a kernel: value_dim above 512, or no multiple of 4.
+/// On devices with clusters the kernel begins while the one before it on the stream ends: that one may write the query,
+/// the selected places and the slots from base on, but neither the pass (PassMeta) nor committed rows of the cache.
 struct AttentionCall {
   Attention op;                   // heads, score_dim, value_dim, limit
   const void* query = nullptr;    // gqa: qkv [tokens][stride]; mla: query_latent [tokens][heads][kv_rank]

@@ -27,12 +27,14 @@ struct AttendParams {
   void* out = nullptr;
   float scale = 1;
   std::int32_t tile_rows = 0, row_tiles = 1, units = 1, parts = 1;  // units: of a sequence
-  bool join_inside = false;  // the last block of a unit joins its parts; else a second kernel
-  // Workspace of split caches.
-  std::uint32_t* arrived = nullptr;  // [sequences][units]
-  std::int32_t* active = nullptr;    // [sequences][units]: parts that are not empty
-  float2* stats = nullptr;           // [sequences][units][parts][tile_rows]: largest score, sum of exp(score - largest)
-  float* partial = nullptr;          // [sequences][units][parts][tile_rows][value_dim]
+  std::int32_t cluster = 1;          // blocks that join their parts through each other's shared memory: a group
+  std::int32_t groups = 1;           // parts / cluster
+  bool join_inside = false;          // the last blocks of a unit join its groups; else a second kernel
+  std::uint32_t* arrived = nullptr;  // [sequences][units][cluster]
+  // Workspace of units of several groups.
+  std::int32_t* active = nullptr;  // [sequences][units]: groups that are not empty
+  float2* stats = nullptr;         // [sequences][units][groups][tile_rows]: largest score, sum of exp(score - largest)
+  float* partial = nullptr;        // [sequences][units][groups][tile_rows][value_dim]
 };
 
 /// The rows of a unit.
@@ -115,21 +117,28 @@ __device__ inline Stretch stretch_of(const AttendParams& p, std::int32_t sequenc
   return {slot_of_place(p.meta, sequence, token, reach.seen - p.limit), reach.end};
 }
 
-/// Reads what each row of a unit sees into `seen` (shared, `rows` of them; nothing for rows behind the last); gives the
-/// stretch of all. All threads of the block call it; it ends with all of them past a barrier.
-__device__ inline Stretch look(const AttendParams& p, const Unit& u, std::int32_t rows, Stretch* seen) {
+/// Stretch of everything that a unit's rows see, and the one in which each of them sees every entry.
+struct View {
+  Stretch all, common;
+};
+/// Reads what each row of a unit sees into `seen` (shared, `rows` of them; nothing for rows behind the last). All
+/// threads of the block call it; it ends with all of them past a barrier.
+__device__ inline View look(const AttendParams& p, const Unit& u, std::int32_t rows, Stretch* seen) {
   const auto thread = static_cast<std::int32_t>(threadIdx.x);
   if (thread < rows) {
     const std::int64_t token = u.sequence * p.meta.tokens_each + u.query(thread);
     seen[thread] = thread < u.rows ? stretch_of(p, u.sequence, token) : Stretch{0, 0};
   }
+  const std::int32_t base = p.meta.base[u.sequence];
   __syncthreads();
-  Stretch all = seen[0];
-  for (std::int32_t row = 1; row < u.rows; ++row) {
-    all.begin = min(all.begin, seen[row].begin);
-    all.end = max(all.end, seen[row].end);
+  View out{seen[0], seen[0]};
+  for (std::int32_t row = u.share; row < u.rows + u.share - 1; row += u.share) {  // the heads of a query see the same
+    const Stretch s = seen[min(row, u.rows - 1)];
+    out.all = {min(out.all.begin, s.begin), max(out.all.end, s.end)};
+    out.common = {max(out.common.begin, s.begin), min(out.common.end, s.end)};
   }
-  return all;
+  out.common.end = p.selected ? 0 : min(out.common.end, base);
+  return out;
 }
 
 /// Is entry i of a token's stretch one that it sees?
@@ -200,80 +209,6 @@ __device__ inline float warp_max(float v) {
 __device__ inline float warp_sum(float v) {
   for (int d = 16; d > 0; d /= 2) v += __shfl_xor_sync(0xFFFFFFFFU, v, d);
   return v;
-}
-
-/// Score of nothing seen: finite, so that differences of two are numbers.
-constexpr float nothing_seen = -1e30F;
-/// Most parts that the last block of a unit joins; more need many blocks.
-constexpr std::int32_t parts_joined_inside = 8;
-
-/// Index of a row of a part in the workspace.
-__device__ inline std::int64_t part_row(const AttendParams& p, const Unit& u, std::int32_t part, std::int32_t row) {
-  return (static_cast<std::int64_t>(u.index) * p.parts + part) * p.tile_rows + row;
-}
-
-/// Tells whether this block is the last of its unit to come here; what the others wrote before can then be read (past
-/// the first-level cache). The counter is zero again afterwards. All threads of the block call it.
-__device__ inline bool last_of_unit(const AttendParams& p, const Unit& u, std::int32_t active, std::int32_t* shared) {
-  __threadfence();
-  __syncthreads();
-  if (threadIdx.x == 0) {
-    const std::uint32_t before = atomicAdd(p.arrived + u.index, 1U);
-    *shared = before + 1 == static_cast<std::uint32_t>(active);
-    if (*shared) p.arrived[u.index] = 0;
-  }
-  __syncthreads();
-  __threadfence();
-  return *shared != 0;
-}
-
-__device__ inline void add_scaled(float4& sum, float w, const float4& v) {
-  sum.x += w * v.x;
-  sum.y += w * v.y;
-  sum.z += w * v.z;
-  sum.w += w * v.w;
-}
-template <typename T>
-__device__ void put_quad(T* to, const float4& v) {
-  to[0] = from_float<T>(v.x);
-  to[1] = from_float<T>(v.y);
-  to[2] = from_float<T>(v.z);
-  to[3] = from_float<T>(v.w);
-}
-
-/// Joins at most parts_joined_inside parts of a unit, in their order. `weights`: shared, [tile_rows][that many].
-template <typename T>
-__device__ void join_unit(const AttendParams& p, const Unit& u, std::int32_t active, float* weights) {
-  for (std::int32_t row = static_cast<std::int32_t>(threadIdx.x); row < u.rows; row += static_cast<int>(blockDim.x)) {
-    float most = nothing_seen;
-    for (std::int32_t i = 0; i < active; ++i) most = fmaxf(most, __ldcg(p.stats + part_row(p, u, i, row)).x);
-    float sum = 0;
-    for (std::int32_t i = 0; i < active; ++i) {
-      const float2 s = __ldcg(p.stats + part_row(p, u, i, row));
-      const float w = expf(s.x - most);
-      weights[row * parts_joined_inside + i] = w;
-      sum += w * s.y;
-    }
-    const float all = sum > 0 ? 1 / sum : 0;
-    for (std::int32_t i = 0; i < active; ++i) weights[row * parts_joined_inside + i] *= all;
-  }
-  __syncthreads();
-  const std::int32_t quads = p.value_dim / 4;
-  for (std::int32_t i = static_cast<std::int32_t>(threadIdx.x); i < u.rows * quads; i += static_cast<int>(blockDim.x)) {
-    const std::int32_t row = i / quads;
-    const std::int32_t col = i % quads * 4;
-    float4 part[parts_joined_inside];
-#pragma unroll
-    for (std::int32_t k = 0; k < parts_joined_inside; ++k)  // all reads in flight at once
-      if (k < active)
-        part[k] = __ldcg(reinterpret_cast<const float4*>(p.partial + part_row(p, u, k, row) * p.value_dim + col));
-    float4 sum = make_float4(0, 0, 0, 0);
-#pragma unroll
-    for (std::int32_t k = 0; k < parts_joined_inside; ++k)
-      if (k < active) add_scaled(sum, weights[row * parts_joined_inside + k], part[k]);
-    const std::int64_t token = u.sequence * p.meta.tokens_each + u.query(row);
-    put_quad(static_cast<T*>(p.out) + (token * p.heads + u.head(row)) * p.value_dim + col, sum);
-  }
 }
 
 }  // namespace specstep::cuda

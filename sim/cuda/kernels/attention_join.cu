@@ -1,6 +1,7 @@
-// Joins the parts of a split cache where they are many: a block for a row and 128 columns, a warp for every eighth
-// part; the warps' sums are added in their order.
+// Joins the groups of a split cache where they are many: a block for a row and 128 columns, a warp for every eighth
+// group; the warps' sums are added in their order.
 #include "comm/cuda/check.h"
+#include "sim/cuda/kernels/attention_join.cuh"
 #include "sim/cuda/kernels/attention_launch.h"
 
 namespace specstep::cuda {
@@ -20,11 +21,11 @@ __global__ void __launch_bounds__(32 * warps) join_parts(const __grid_constant__
   const std::int32_t active = p.active[u.index];
   if (row >= u.rows || active == 1) return;
   float most = nothing_seen;
-  for (std::int32_t i = lane; i < active; i += 32) most = fmaxf(most, p.stats[part_row(p, u, i, row)].x);
+  for (std::int32_t i = lane; i < active; i += 32) most = fmaxf(most, p.stats[group_row(p, u, i, row)].x);
   most = warp_max(most);
   float sum = 0;
   for (std::int32_t i = lane; i < active; i += 32) {
-    const float2 s = p.stats[part_row(p, u, i, row)];
+    const float2 s = p.stats[group_row(p, u, i, row)];
     sum += expf(s.x - most) * s.y;
   }
   sum = warp_sum(sum);
@@ -34,7 +35,7 @@ __global__ void __launch_bounds__(32 * warps) join_parts(const __grid_constant__
   if (col < p.value_dim) {
 #pragma unroll 4
     for (std::int32_t i = warp; i < active; i += warps) {
-      const std::int64_t at = part_row(p, u, i, row);
+      const std::int64_t at = group_row(p, u, i, row);
       add_scaled(own, expf(p.stats[at].x - most), *reinterpret_cast<const float4*>(p.partial + at * p.value_dim + col));
     }
   }
@@ -44,8 +45,7 @@ __global__ void __launch_bounds__(32 * warps) join_parts(const __grid_constant__
   float4 all = make_float4(0, 0, 0, 0);
   const float scale = sum > 0 ? 1 / sum : 0;
   for (int w = 0; w < warps; ++w) add_scaled(all, scale, sums[w][lane]);
-  const std::int64_t token = u.sequence * p.meta.tokens_each + u.query(row);
-  put_quad(static_cast<T*>(p.out) + (token * p.heads + u.head(row)) * p.value_dim + col, all);
+  put_output<T>(p, u, row, col, all);
 }
 
 }  // namespace

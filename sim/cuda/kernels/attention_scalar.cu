@@ -1,5 +1,6 @@
 // Attention with plain fp32 sums: a warp for each row, a lane for each token of a tile, then a lane for each column.
 #include "comm/cuda/check.h"
+#include "sim/cuda/kernels/attention_join.cuh"
 #include "sim/cuda/kernels/attention_launch.h"
 
 namespace specstep::cuda {
@@ -67,7 +68,7 @@ template <typename T, int Columns>
 __global__ void __launch_bounds__(threads) attend_scalar(const __grid_constant__ AttendParams p) {
   extern __shared__ float memory[];
   __shared__ Stretch seen[scalar_rows];
-  __shared__ float weights[scalar_rows * parts_joined_inside];
+  __shared__ float weights[scalar_rows * 32];
   __shared__ std::int32_t last;
   const auto row = static_cast<std::int32_t>(threadIdx.x / 32);
   const auto lane = static_cast<std::int32_t>(threadIdx.x % 32);
@@ -76,10 +77,10 @@ __global__ void __launch_bounds__(threads) attend_scalar(const __grid_constant__
   if (p.mla) b.value_stride = b.key_stride;
   const Unit u = unit_of(p, static_cast<std::int32_t>(blockIdx.x), static_cast<std::int32_t>(blockIdx.z));
   const std::int32_t base = p.meta.base[u.sequence];
-  const Stretch all = look(p, u, scalar_rows, seen);
+  const Stretch all = look(p, u, scalar_rows, seen).all;
   const auto number = static_cast<std::int32_t>(blockIdx.y);
   const Part part = part_of(all, scalar_tokens, number, p.parts);
-  if (number == 0 && p.parts > 1 && threadIdx.x == 0) p.active[u.index] = part.active;
+  if (number == 0 && p.groups > 1 && threadIdx.x == 0) p.active[u.index] = part.active;
   if (number >= part.active) return;
   const std::int64_t token = u.sequence * p.meta.tokens_each + u.query(row);
   float* query = b.query + row * p.score_dim;
@@ -115,7 +116,7 @@ __global__ void __launch_bounds__(threads) attend_scalar(const __grid_constant__
     const bool whole = part.active == 1;
     const float scale = !whole ? 1 : sum > 0 ? 1 / sum : 0;
     const std::int64_t to =
-        whole ? (token * p.heads + u.head(row)) * p.value_dim : part_row(p, u, number, row) * p.value_dim;
+        whole ? (token * p.heads + u.head(row)) * p.value_dim : group_row(p, u, number, row) * p.value_dim;
 #pragma unroll
     for (int c = 0; c < Columns; ++c) {
       const std::int32_t col = lane + 32 * c;
@@ -125,10 +126,10 @@ __global__ void __launch_bounds__(threads) attend_scalar(const __grid_constant__
       else
         p.partial[to + col] = out[c];
     }
-    if (!whole && lane == 0) p.stats[part_row(p, u, number, row)] = make_float2(most, sum);
+    if (!whole && lane == 0) p.stats[group_row(p, u, number, row)] = make_float2(most, sum);
   }
-  if (part.active > 1 && p.join_inside && last_of_unit(p, u, part.active, &last))
-    join_unit<T>(p, u, part.active, weights);
+  if (part.active > 1 && p.join_inside && last_of(p.arrived + u.index, part.active, &last))
+    join_groups<T>(p, u, slice_of(p, u, 0), part.active, weights);
 }
 
 template <typename T, int Columns>
