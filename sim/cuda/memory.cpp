@@ -11,8 +11,8 @@ namespace specstep::cuda {
 
 namespace {
 
-/// Graph, context growth and lazily loaded kernels. With these two, what was predicted for passes of 1,000 to 1,650 nodes
-/// was 0.2 to 0.6 % below what H200s reported (docs/performance.md).
+/// Graph, context growth and lazily loaded kernels. With these two, what was predicted for passes of 1,000 to 1,650
+/// nodes was 0.2 to 0.6 % below what H200s reported (docs/performance.md).
 constexpr double loaded_kernels = 128.0 * mib;
 /// Channels and buffers of NCCL between the GPUs of a node.
 constexpr double nccl_buffers = 512.0 * mib;

@@ -37,7 +37,7 @@ class Measured {
         weights() / gib, {weights() / gib}, weights() / gib, weights() / gib, "none: counted, not measured"};
     for (const auto& [name, value] : executor_.metrics())
       result_.metrics[name] = {value, {value}, value, value, "none: taken once"};
-    for (const std::string& note : executor_.notes()) result_.notes.push_back(note);
+    add_notes(executor_.notes());
     result_.devices = executor_.devices();
     result_.provenance = {{"measured", 1.0}, {"fit", 0.0}, {"datasheet", 0.0}};
     return std::move(result_);
@@ -126,6 +126,13 @@ class Measured {
     acceptance_notes();
   }
 
+  /// Each note once, however many passes give it.
+  void add_notes(const std::vector<std::string>& notes) {
+    for (const std::string& note : notes)
+      if (std::find(result_.notes.begin(), result_.notes.end(), note) == result_.notes.end())
+        result_.notes.push_back(note);
+  }
+
   void acceptance_notes() {
     std::string rates;
     for (const double s : drafted_.front().acceptance.survival()) rates += formatted(" {:.3f}", s);
@@ -147,9 +154,7 @@ class Measured {
     const auto prepared = executor_.prepare(draft ? build_draft_plan(*config_.draft, config_.parallel, shape, options)
                                                   : build_plan(config_.stack, config_.parallel, shape, options),
                                             Launch::eager);
-    for (const std::string& note : prepared->notes())
-      if (std::find(result_.notes.begin(), result_.notes.end(), note) == result_.notes.end())
-        result_.notes.push_back(note);
+    add_notes(prepared->notes());
     if (progress_) progress_(formatted("tracing {}", name_of(kind)));
     PhaseResult out;
     Timeline sum;
@@ -171,7 +176,7 @@ class Measured {
     sum.in_situ_seconds = last.in_situ_seconds;
     sum.allreduce_seconds = last.allreduce_seconds;
     out = phase_of(*prepared, sum, config_.workload.batch);
-    for (const std::string& note : prepared->notes()) result_.notes.push_back(note);
+    add_notes(prepared->notes());
     if (kind == (config_.speculative() ? PassKind::verify : PassKind::decode)) allreduce(last);
     out.passes_per_cycle = per_cycle;
     result_.phases.push_back(out);
