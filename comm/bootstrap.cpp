@@ -124,6 +124,7 @@ std::vector<std::unique_ptr<Bootstrap>> thread_bootstrap(int ranks, double wait_
   if (ranks < 1) throw std::logic_error(formatted("a group of {} ranks", ranks));
   const auto meeting = std::make_shared<Meeting>(ranks, wait_limit_seconds);
   std::vector<std::unique_ptr<Bootstrap>> ends;
+  ends.reserve(static_cast<std::size_t>(ranks));
   for (int r = 0; r < ranks; ++r) ends.push_back(std::make_unique<ThreadEnd>(meeting, r));
   return ends;
 }
