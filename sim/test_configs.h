@@ -16,4 +16,15 @@ T load_run(const std::string& name, const std::vector<std::string>& sets = {}) {
   return load_config<T>(test_configs / "runs" / (name + ".yaml"), options);
 }
 
+/// What the error says that f throws.
+template <class F>
+std::string refusal_of(F&& f) {
+  try {
+    f();
+  } catch (const Error& e) {
+    return e.what();
+  }
+  return "accepted";
+}
+
 }  // namespace specstep

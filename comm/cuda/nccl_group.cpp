@@ -37,8 +37,11 @@ void require_equal(const Members& members, Part part, const char* noun) {
 }  // namespace
 
 std::string settings_text(const NcclSettings& s) {
-  return formatted("algorithm '{}', protocol '{}', p2p_level '{}', channels {} to {}, nvls {}", s.algorithm, s.protocol,
-                   s.p2p_level, s.min_channels, s.max_channels, s.nvls ? "on" : "off");
+  const auto text = [](const std::string& given) { return given.empty() ? std::string("NCCL's choice") : given; };
+  const auto number = [&](std::int64_t given) { return text(given > 0 ? std::to_string(given) : ""); };
+  return formatted("algorithm: {}, protocol: {}, p2p_level: {}, channels at least: {}, at most: {}, nvls: {}",
+                   text(s.algorithm), text(s.protocol), text(s.p2p_level), number(s.min_channels),
+                   number(s.max_channels), s.nvls ? "on" : "off");
 }
 
 std::string device_address() {

@@ -20,16 +20,6 @@ RunConfig tiny(std::vector<std::string> more = {}) {
   return load_run("tiny", more);
 }
 
-template <class F>
-std::string refusal_of(F&& f) {
-  try {
-    f();
-  } catch (const Error& e) {
-    return e.what();
-  }
-  return "accepted";
-}
-
 TEST(CudaExecutor, WithoutADeviceItIsUnsupported) {
   if (devices_here() > 0) GTEST_SKIP() << "this machine has a CUDA device";
   EXPECT_THROW(make_cuda_executor(tiny()), Unsupported);

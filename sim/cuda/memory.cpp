@@ -6,6 +6,7 @@
 #include "model/base/units.h"
 #include "model/build_plan.h"
 #include "sim/cuda/pass.h"
+#include "sim/engine/largest.h"
 
 namespace specstep::cuda {
 
@@ -102,18 +103,6 @@ MemoryNeed memory_need(const RunConfig& config, const WeightSharing& sharing) {
 }
 
 namespace {
-
-/// The largest value up to `most` that still fits, 0 when none does.
-template <class Fits>
-std::int64_t largest_that(std::int64_t most, Fits&& fits) {
-  std::int64_t low = 0;
-  std::int64_t high = most + 1;
-  while (high - low > 1) {
-    const std::int64_t middle = low + (high - low) / 2;
-    (fits(middle) ? low : high) = middle;
-  }
-  return low;
-}
 
 std::string what_would_fit(const RunConfig& config, double available, bool too_many_weights) {
   RunConfig smaller = config;

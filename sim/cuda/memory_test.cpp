@@ -19,16 +19,6 @@ RunConfig kimi(std::vector<std::string> more = {}) {
   return load_run("kimi-k2.5-8x-h200", more);
 }
 
-template <class F>
-std::string refusal_of(F&& f) {
-  try {
-    f();
-  } catch (const InputError& e) {
-    return e.what();
-  }
-  return "accepted";
-}
-
 class CudaMemory : public testing::Test {
  protected:
   void SetUp() override {

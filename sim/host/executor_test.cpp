@@ -22,16 +22,6 @@ RunConfig tiny(std::vector<std::string> more = {}) {
   return load_run("tiny", more);
 }
 
-template <class F>
-std::string refusal_of(F&& f) {
-  try {
-    f();
-  } catch (const InputError& e) {
-    return e.what();
-  }
-  return "accepted";
-}
-
 TEST(HostExecutor, EveryRunIsASample) {
   const RunConfig config = tiny();
   std::vector<std::string> told;

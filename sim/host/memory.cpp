@@ -8,6 +8,7 @@
 #include "model/base/formatted.h"
 #include "model/base/units.h"
 #include "model/build_plan.h"
+#include "sim/engine/largest.h"
 
 namespace specstep::host {
 
@@ -91,18 +92,6 @@ double memory_available() {
 }
 
 namespace {
-
-/// The largest value up to `most` that still fits, 0 when none does.
-template <class Fits>
-std::int64_t largest_that(std::int64_t most, Fits&& fits) {
-  std::int64_t low = 0;
-  std::int64_t high = most + 1;
-  while (high - low > 1) {
-    const std::int64_t middle = low + (high - low) / 2;
-    (fits(middle) ? low : high) = middle;
-  }
-  return low;
-}
 
 /// Fewer sequences where the weights are not what is too large, else fewer layers.
 std::string what_would_fit(const RunConfig& config, double available) {
