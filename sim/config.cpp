@@ -54,6 +54,7 @@ void describe(Fields& f, CommSpec& s) {
   f.optional("embedding_allreduce", s.embedding_allreduce, "sum the vocabulary-parallel embedding over ranks");
   f.optional("logits_gather", s.logits_gather, "gather vocabulary-parallel logits on every rank");
   f.optional("nccl", s.nccl, "settings of the NCCL library, where the cuda executor runs nccl");
+  f.optional("own", s.own, "settings of specstep's own backends, where the cuda executor runs one");
 }
 
 void check(const CommSpec& s, Checker& c) {

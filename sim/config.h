@@ -8,6 +8,7 @@
 
 #include "comm/dispatch.h"
 #include "comm/nccl_settings.h"
+#include "comm/own_settings.h"
 #include "model/acceptance.h"
 #include "model/base/config_io.h"
 #include "model/draft.h"
@@ -45,6 +46,7 @@ struct CommSpec {
   bool embedding_allreduce = true;
   bool logits_gather = true;
   std::optional<comm::NcclSettings> nccl;  // read by the cuda executor; without it NCCL chooses
+  std::optional<comm::OwnSettings> own;    // likewise, for backends that are kernels of our own
   /// The backend for a message of `bytes`.
   const std::string& pick(std::int64_t bytes) const;
 };

@@ -17,7 +17,10 @@ struct Row {
   std::unique_ptr<DeviceComm> (*open)(const CommRequest& request, Bootstrap& group);
 };
 
-constexpr std::array rows{Row{"nccl", open_nccl}, Row{"null", open_null}, Row{"delay", open_delay}};
+constexpr std::array rows{
+    Row{"nccl", open_nccl}, Row{"push1", open_push1}, Row{"pull1", open_pull1},
+    Row{"rsag", open_rsag}, Row{"null", open_null},   Row{"delay", open_delay},
+};
 
 }  // namespace
 

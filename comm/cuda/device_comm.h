@@ -10,6 +10,7 @@
 
 #include "comm/bootstrap.h"
 #include "comm/nccl_settings.h"
+#include "comm/own_settings.h"
 #include "comm/topology.h"
 #include "model/base/dtype.h"
 
@@ -42,9 +43,11 @@ class DeviceComm {
 struct CommRequest {
   std::string backend;  // an id of comm/backends
   NcclSettings nccl;
+  OwnSettings own;
   const Topology* target = nullptr;  // delay: the fabric whose prices are waited for; copied by open_comm
   int target_ranks = 1;              // delay: of which this group's ranks are the first
   double wait_limit_seconds = 30;
+  std::uint32_t first_epoch = 0;  // own backends: count of the call before the first one; tests begin near its wrap
 };
 
 /// Opens this rank's end; every rank of the group calls it with its own device current. Throws Unsupported with the

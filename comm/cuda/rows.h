@@ -11,5 +11,8 @@ namespace specstep::comm {
 std::unique_ptr<DeviceComm> open_nccl(const CommRequest& request, Bootstrap& group);
 std::unique_ptr<DeviceComm> open_null(const CommRequest& request, Bootstrap& group);
 std::unique_ptr<DeviceComm> open_delay(const CommRequest& request, Bootstrap& group);
+std::unique_ptr<DeviceComm> open_push1(const CommRequest& request, Bootstrap& group);
+std::unique_ptr<DeviceComm> open_pull1(const CommRequest& request, Bootstrap& group);
+std::unique_ptr<DeviceComm> open_rsag(const CommRequest& request, Bootstrap& group);
 
 }  // namespace specstep::comm

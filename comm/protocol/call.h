@@ -10,7 +10,8 @@ namespace specstep::comm::protocol {
 /// push: ranks write into each other's inboxes. pull: ranks read each other's inputs between barriers.
 enum class Protocol { push_sentinel, push_ll, pull_one_stage, pull_two_stage, push_two_stage };
 
-/// One rank's part of a call. All ranks pass equal site, ranks and packs; `in` and `out` do not overlap.
+/// One rank's part of a call. All ranks pass equal site, ranks and packs. `in` and `out` are one array or do not
+/// overlap.
 struct Call {
   std::int32_t site = 0;  // which allreduce of the model this is, for messages
   int rank = 0;
@@ -19,6 +20,12 @@ struct Call {
   const Pack* in = nullptr;
   Pack* out = nullptr;
 };
+
+/// The rank that comes k places after this one, 0 <= k < ranks. Peers in this order keep ranks from all addressing one.
+constexpr int later(const Call& call, int k) {
+  const int rank = call.rank + k;
+  return rank >= call.ranks ? rank - call.ranks : rank;
+}
 
 /// The packs that one thread of a grid works on: first, first + step, ... The same thread of every rank works on the
 /// same packs, so that a flag which covers a thread's writes covers what its peers read.

@@ -14,20 +14,13 @@
 #include <vector>
 
 #include "comm/protocol/memory.h"
+#include "comm/protocol/wait_record.h"
 
 namespace specstep::comm::protocol {
 
 using HostWord = std::atomic<std::uint32_t>;
 using HostPair = std::atomic<std::uint64_t>;
 using HostInbox = Inbox<HostWord, HostPair>;
-
-/// What a rank was waiting for when it gave up.
-struct WaitRecord {
-  Protocol protocol{};
-  std::int32_t site = 0;
-  std::uint32_t epoch = 0;
-  Awaited what;
-};
 
 /// One rank's inboxes, and the record of its failure.
 class HostRank {
@@ -64,6 +57,8 @@ class HostMemory {
  public:
   using Word = HostWord;
   using Pair = HostPair;
+  using Sum = Bf16Sum;
+  static constexpr int most_ranks = 8;
   static constexpr std::uint32_t spins_between_checks =
       1U << 8;  // a look is followed by a yield or a short sleep: 1 to 20 ms
 
@@ -84,8 +79,18 @@ class HostMemory {
   static std::uint32_t load(const HostWord* w) { return w->load(std::memory_order_acquire); }
   static void store(HostWord* w, std::uint32_t v) { w->store(v, std::memory_order_release); }
   static std::uint32_t add(HostWord* w, std::uint32_t v) { return w->fetch_add(v, std::memory_order_acq_rel); }
-  static std::uint64_t load_pair(const HostPair* p) { return p->load(std::memory_order_acquire); }
-  static void store_pair(HostPair* p, std::uint64_t v) { p->store(v, std::memory_order_release); }
+  static void store_line(HostPair* line, const Pack& pack, std::uint32_t epoch) {
+    for (int w = 0; w < words_per_pack; ++w)
+      line[w].store(static_cast<std::uint64_t>(epoch) << 32 | pack.word[w], std::memory_order_release);
+  }
+  static bool load_line(const HostPair* line, std::uint32_t epoch, Pack& pack) {
+    for (int w = 0; w < words_per_pack; ++w) {
+      const std::uint64_t pair = line[w].load(std::memory_order_acquire);
+      if (pair >> 32 != epoch) return false;
+      pack.word[w] = static_cast<std::uint32_t>(pair);
+    }
+    return true;
+  }
   static Pack load_pack(const HostWord* w) {
     Pack out;
     for (int k = 0; k < words_per_pack; ++k) out.word[k] = load(w + k);
@@ -101,6 +106,10 @@ class HostMemory {
   }
   static Pack read(const Pack* p) { return *p; }
   static void write(Pack* p, const Pack& v) { *p = v; }
+  static Pack take(const Call& call, std::uint32_t i) { return call.in[i]; }
+  static void put(const Call& call, std::uint32_t i, const Pack& v) { call.out[i] = v; }
+  static void expose(const Call&, std::uint32_t) {}  // a team's inputs are read by all
+  static void settled(const Lane&) {}                // enter_call has moved the epoch on
   template <class F>
   static void for_peers(int ranks, F f) {
     for (int peer = 0; peer < ranks; ++peer) f(peer);

@@ -14,28 +14,7 @@ std::size_t slots(const Capacity& c, std::uint32_t packs) {
   return std::size_t{2} * static_cast<std::size_t>(c.ranks) * packs * words_per_pack;
 }
 
-std::string text_of(const Awaited& what) {
-  switch (what.stage) {
-    case Stage::data:
-      return formatted("the data of pack {}", what.index);
-    case Stage::partial:
-      return formatted("its part of pack {}", what.index);
-    case Stage::result:
-      return formatted("the sum of pack {}", what.index);
-    case Stage::start:
-      return formatted("its start flag of block {}", what.index);
-    case Stage::middle:
-      return formatted("its middle flag of block {}", what.index);
-    case Stage::end:
-      return formatted("its end flag of block {}", what.index);
-  }
-  return "";
-}
-
-std::string text_of(const WaitRecord& record, int rank) {
-  return formatted("allreduce {}, site {}, epoch {}: rank {} waited in vain for rank {}: {}", name_of(record.protocol),
-                   record.site, record.epoch, rank, record.what.rank, text_of(record.what));
-}
+std::string text_of(const WaitRecord& record, int rank) { return text_of(name_of(record.protocol), record, rank); }
 
 }  // namespace
 
@@ -80,7 +59,8 @@ void HostRank::reset(std::uint32_t epoch) {
 
 HostTeam::HostTeam(const TeamOptions& options) : options_(options) {
   const Capacity& c = options_.capacity;
-  if (c.ranks < 1 || c.packs < 1 || c.blocks < 1) throw std::logic_error("a team needs ranks, packs and blocks");
+  if (c.ranks < 1 || c.ranks > HostMemory::most_ranks || c.packs < 1 || c.blocks < 1)
+    throw std::logic_error(formatted("a team needs 1 to {} ranks, packs and blocks", HostMemory::most_ranks));
   control_.capacity = c;
   for (int r = 0; r < c.ranks; ++r) {
     ranks_.push_back(std::make_unique<HostRank>(c));

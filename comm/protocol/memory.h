@@ -2,13 +2,20 @@
 // stores of system scope.
 //
 //   Word, Pair              a 32-bit word, and 8 bytes that are written and read whole
+//   Sum                     fp32 sums of the values of packs, added in the order of the calls and rounded once; never
+//   -0 most_ranks              at least call.ranks; loops over ranks end there, so that a compiler can unroll them
 //   own(), peer(rank)       Inbox<Word, Pair>& of this rank and of the others
 //   capacity()              Capacity, equal on all ranks
 //   load(w), store(w, v)    one word; what a rank stored before is visible to whoever sees v
 //   add(w, v)               atomic, returns the value before
 //   load_pack, store_pack   four words, not whole: any of them may be seen first
-//   load_pair, store_pair   8 bytes, whole
-//   read(p), write(p, v)    a pack of ordinary memory, ordered by flags
+//   read(p), write(p, v)    a pack of memory that peers read or wrote, ordered by flags
+//   store_line(l, pack, e)  a pack as four pairs {word, epoch}
+//   load_line(l, e, pack)   whether all four pairs carry the epoch; then `pack` is what they hold
+//   take(call, i)           pack i of the call's input; what is missing of the last one is zeros
+//   put(call, i, pack)      pack i of the call's output
+//   expose(call, i)         puts pack i of the input where peers read it: in own().input; nothing where it lies there
+//   settled(lane)           the lane has read the epoch; its grid may move it on
 //   for_peers(n, f)         f(peer) for each of n ranks, shared out over the threads of a block
 //   all_agree(ok)           waits for the threads of a block; false when any of them passes false
 //   pause(), give_up(what)  between looks; give_up is asked every `spins_between_checks` looks, and writes the record
@@ -48,7 +55,8 @@ constexpr std::size_t slot(std::uint32_t half, int ranks, int source, std::uint3
          index;
 }
 
-/// Looks until `ready()`. False when the policy gives up; the lane must then leave its kernel.
+/// Looks until `ready()`, which may change `what` as it goes. False when the policy gives up; the lane must then leave
+/// its kernel.
 template <class Memory, class Ready>
 constexpr bool wait_for(Memory& m, const Awaited& what, Ready ready) {
   for (std::uint32_t spin = 1; !ready(); ++spin) {
@@ -68,6 +76,37 @@ constexpr std::uint32_t enter_call(Memory& m, std::uint32_t blocks) {
     m.store(m.own().epoch, epoch);
   }
   return epoch;
+}
+
+/// Waits until packs of all ranks have arrived, one slot for each: all are looked at in every look, so that their
+/// latencies overlap. A slot is emptied as soon as all are there. This rank's own place in `got` is left alone.
+template <class Memory, class Slots>
+constexpr bool take_arrivals(Memory& m, const Call& call, Awaited what, Slots slot_of,
+                             Pack (&got)[Memory::most_ranks]) {
+  const auto ready = [&] {
+    bool all = true;
+    for (int source = 0; source < Memory::most_ranks; ++source)
+      if (source < call.ranks && source != call.rank) got[source] = m.load_pack(slot_of(source));
+    for (int source = Memory::most_ranks - 1; source >= 0; --source)
+      if (source < call.ranks && source != call.rank && !arrived(got[source])) {
+        what.rank = source;
+        all = false;
+      }
+    return all;
+  };
+  if (!wait_for(m, what, ready)) return false;
+  for (int source = 0; source < Memory::most_ranks; ++source)
+    if (source < call.ranks && source != call.rank) m.store_pack(slot_of(source), Pack{});
+  return true;
+}
+
+/// The sum of a pack of every rank, in rank order; this rank's is `own`.
+template <class Memory>
+constexpr Pack sum_of(const Call& call, const Pack (&got)[Memory::most_ranks], const Pack& own) {
+  typename Memory::Sum sum;
+  for (int source = 0; source < Memory::most_ranks; ++source)
+    if (source < call.ranks) sum.add(source == call.rank ? own : got[source]);
+  return sum.rounded();
 }
 
 /// Tells every peer that this block has come, and waits for theirs. Two sets of flags alternate within a call: with

@@ -5,81 +5,86 @@
 
 namespace specstep::comm::protocol {
 
-/// Pushes each pack to all ranks; the data is its own flag. A slot is emptied as soon as it is read, which is before
-/// the next-but-one call can write it. One's own data takes the same way, so that all ranks sum the same bits.
+/// Pushes each pack to all other ranks; the data is its own flag. A slot is emptied as soon as it is read, which is
+/// before the next-but-one call can write it. One's own data is summed as the others get it, so that all ranks sum the
+/// same bits. `in` and `out` may be one.
 template <class Memory>
 constexpr bool push_sentinel(Memory& m, const Call& call, const Lane& lane) {
   const auto at = [&](int source, std::uint32_t i) {
     return slot(half_of(lane.epoch), call.ranks, source, m.capacity().packs, i) * words_per_pack;
   };
   for (std::uint32_t i = lane.first; i < call.packs; i += lane.step) {
-    const Pack wire = to_wire(m.read(call.in + i));
-    for (int k = 0; k < call.ranks; ++k)
-      m.store_pack(m.peer((call.rank + k) % call.ranks).packs + at(call.rank, i), wire);
+    const Pack wire = to_wire(m.take(call, i), Memory::Sum::negative_zeros);
+    for (int k = 1; k < Memory::most_ranks; ++k)
+      if (k < call.ranks) m.store_pack(m.peer(later(call, k)).packs + at(call.rank, i), wire);
   }
+  m.settled(lane);
   for (std::uint32_t i = lane.first; i < call.packs; i += lane.step) {
-    Sum sum;
-    for (int source = 0; source < call.ranks; ++source) {
-      auto* mine = m.own().packs + at(source, i);
-      Pack got;
-      const auto ready = [&] {
-        got = m.load_pack(mine);
-        return arrived(got);
-      };
-      if (!wait_for(m, {source, Stage::data, i}, ready)) return false;
-      m.store_pack(mine, Pack{});
-      sum.add(got);
-    }
-    m.write(call.out + i, sum.rounded());
+    Pack got[Memory::most_ranks];
+    const Pack own = to_wire(m.take(call, i), Memory::Sum::negative_zeros);
+    const auto from = [&](int source) { return m.own().packs + at(source, i); };
+    if (!take_arrivals(m, call, {0, Stage::data, i}, from, got)) return false;
+    m.put(call, i, sum_of<Memory>(call, got, own));
   }
   return true;
 }
 
 /// Pushes pairs of {4 bytes of data, epoch}; a pair is valid when it carries the epoch of the call. Nothing is emptied.
 /// A slot that no call has touched for exactly 2^32 - 1 calls would look valid; no inbox lives that long unused.
+/// `in` and `out` may be one.
 template <class Memory>
 constexpr bool push_ll(Memory& m, const Call& call, const Lane& lane) {
   const auto at = [&](int source, std::uint32_t i) {
     return slot(half_of(lane.epoch), call.ranks, source, m.capacity().packs, i) * words_per_pack;
   };
-  const std::uint64_t flag = static_cast<std::uint64_t>(lane.epoch) << 32;
   for (std::uint32_t i = lane.first; i < call.packs; i += lane.step) {
-    const Pack pack = m.read(call.in + i);
-    for (int k = 0; k < call.ranks; ++k) {
-      auto* line = m.peer((call.rank + k) % call.ranks).lines + at(call.rank, i);
-      for (int w = 0; w < words_per_pack; ++w) m.store_pair(line + w, flag | pack.word[w]);
-    }
+    const Pack pack = m.take(call, i);
+    for (int k = 1; k < Memory::most_ranks; ++k)
+      if (k < call.ranks) m.store_line(m.peer(later(call, k)).lines + at(call.rank, i), pack, lane.epoch);
   }
+  m.settled(lane);
   for (std::uint32_t i = lane.first; i < call.packs; i += lane.step) {
-    Sum sum;
-    for (int source = 0; source < call.ranks; ++source) {
-      const auto* line = m.own().lines + at(source, i);
-      Pack got;
-      const auto ready = [&] {
-        for (int w = 0; w < words_per_pack; ++w) {
-          const std::uint64_t pair = m.load_pair(line + w);
-          if ((pair >> 32) != lane.epoch) return false;
-          got.word[w] = static_cast<std::uint32_t>(pair);
+    Pack got[Memory::most_ranks];
+    Awaited what{0, Stage::data, i};
+    const auto ready = [&] {
+      bool all = true;
+      for (int source = Memory::most_ranks - 1; source >= 0; --source)
+        if (source < call.ranks && source != call.rank &&
+            !m.load_line(m.own().lines + at(source, i), lane.epoch, got[source])) {
+          what.rank = source;
+          all = false;
         }
-        return true;
-      };
-      if (!wait_for(m, {source, Stage::data, i}, ready)) return false;
-      sum.add(got);
-    }
-    m.write(call.out + i, sum.rounded());
+      return all;
+    };
+    const Pack own = m.take(call, i);
+    if (!wait_for(m, what, ready)) return false;
+    m.put(call, i, sum_of<Memory>(call, got, own));
   }
   return true;
 }
 
+/// The sum of a pack of every rank, read where `at` says. Each rank begins to read with another one; the order of the
+/// sum is that of the ranks.
+template <class Memory, class At>
+constexpr Pack rotated_sum(Memory& m, const Call& call, At at) {
+  Pack got[Memory::most_ranks];
+  for (int k = 0; k < Memory::most_ranks; ++k)
+    if (k < call.ranks) got[k] = m.read(at(later(call, k)));
+  typename Memory::Sum sum;
+  for (int source = 0; source < Memory::most_ranks; ++source)
+    if (source < call.ranks) sum.add(got[source >= call.rank ? source - call.rank : source - call.rank + call.ranks]);
+  return sum.rounded();
+}
+
 /// Reads all inputs between two barriers: the first says that inputs are ready, the second that they may change again.
+/// Inputs are put where peers can read them first.
 template <class Memory>
 constexpr bool pull_one_stage(Memory& m, const Call& call, const Lane& lane) {
+  m.settled(lane);
+  for (std::uint32_t i = lane.first; i < call.packs; i += lane.step) m.expose(call, i);
   if (!barrier(m, call, lane, 0, Stage::start)) return false;
-  for (std::uint32_t i = lane.first; i < call.packs; i += lane.step) {
-    Sum sum;
-    for (int source = 0; source < call.ranks; ++source) sum.add(m.read(m.peer(source).input + i));
-    m.write(call.out + i, sum.rounded());
-  }
+  for (std::uint32_t i = lane.first; i < call.packs; i += lane.step)
+    m.put(call, i, rotated_sum(m, call, [&](int source) { return m.peer(source).input + i; }));
   return barrier(m, call, lane, 1, Stage::end);
 }
 

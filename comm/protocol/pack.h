@@ -19,18 +19,20 @@ inline constexpr int values_per_pack = 8;
 
 /// The word that means "nothing has arrived": two bf16 +0.
 inline constexpr std::uint32_t sentinel = 0;
-/// What a sender writes for a word that would look like the sentinel: two bf16 -0, the same values.
-inline constexpr std::uint32_t negative_zeros = 0x80008000U;
+/// What a sender writes for a word of +0s, which would look like the sentinel: -0s, the same values. Two of bf16 or f16
+/// in a word, or one of f32.
+inline constexpr std::uint32_t negative_zero_halves = 0x80008000U;
+inline constexpr std::uint32_t negative_zero = 0x80000000U;
 
 /// Replaces words that look like the sentinel. Values stay equal; a sum that starts at +0 is the same bit for bit.
-constexpr Pack to_wire(Pack pack) {
+constexpr Pack to_wire(Pack pack, std::uint32_t negative_zeros) {
   for (std::uint32_t& word : pack.word)
     if (word == sentinel) word = negative_zeros;
   return pack;
 }
 
-/// Undoes to_wire for sums, which never hold -0 (see Sum::rounded).
-constexpr Pack from_wire(Pack pack) {
+/// Undoes to_wire for sums, which never hold -0 (see Bf16Sum::rounded).
+constexpr Pack from_wire(Pack pack, std::uint32_t negative_zeros) {
   for (std::uint32_t& word : pack.word)
     if (word == negative_zeros) word = sentinel;
   return pack;
@@ -54,7 +56,8 @@ constexpr std::uint32_t round_to_bf16(float value) {
 }
 
 /// fp32 sums of the eight values of a pack, added in the order of the calls and rounded once at the end.
-struct Sum {
+struct Bf16Sum {
+  static constexpr std::uint32_t negative_zeros = negative_zero_halves;
   float value[values_per_pack] = {0, 0, 0, 0, 0, 0, 0, 0};
 
   constexpr void add(const Pack& pack) {
@@ -67,6 +70,24 @@ struct Sum {
     Pack out;
     for (std::size_t w = 0; w < words_per_pack; ++w)
       out.word[w] = round_to_bf16(value[2 * w]) | (round_to_bf16(value[2 * w + 1]) << 16);
+    return out;
+  }
+};
+
+/// The same for the four f32 values of a pack, which need no rounding.
+struct F32Sum {
+  static constexpr std::uint32_t negative_zeros = negative_zero;
+  float value[words_per_pack] = {0, 0, 0, 0};
+
+  constexpr void add(const Pack& pack) {
+    for (std::size_t w = 0; w < words_per_pack; ++w) value[w] += std::bit_cast<float>(pack.word[w]);
+  }
+  constexpr Pack rounded() const {
+    Pack out;
+    for (std::size_t w = 0; w < words_per_pack; ++w) {
+      const auto bits = std::bit_cast<std::uint32_t>(value[w]);
+      out.word[w] = bits == negative_zero ? 0U : bits;
+    }
     return out;
   }
 };

@@ -15,10 +15,10 @@ namespace {
 TEST(Pack, AGenuineZeroIsNotTheSentinel) {
   const Pack zeros;
   EXPECT_FALSE(arrived(zeros));
-  EXPECT_TRUE(arrived(to_wire(zeros)));
-  EXPECT_EQ(from_wire(to_wire(zeros)), zeros);
-  Sum sum;
-  sum.add(to_wire(zeros));
+  EXPECT_TRUE(arrived(to_wire(zeros, negative_zero_halves)));
+  EXPECT_EQ(from_wire(to_wire(zeros, negative_zero_halves), negative_zero_halves), zeros);
+  Bf16Sum sum;
+  sum.add(to_wire(zeros, negative_zero_halves));
   EXPECT_EQ(sum.rounded(), zeros);  // -0 added to +0 is +0
 }
 

@@ -7,22 +7,28 @@ namespace specstep::comm::protocol {
 
 /// Reduce-scatter and all-gather by reading. Two barriers: the middle one says that shards are summed and, at once,
 /// that all inputs have been read. The summed shard is not written again before the next call's start barrier, which a
-/// peer reaches only after it has gathered.
+/// peer reaches only after it has gathered. A lane exposes its places in every shard: those that peers' lanes of the
+/// same number read.
 template <class Memory>
 constexpr bool pull_two_stage(Memory& m, const Call& call, const Lane& lane) {
+  m.settled(lane);
+  for (int owner = 0; owner < call.ranks; ++owner) {
+    const Shard shard = shard_of(call.packs, call.ranks, owner);
+    for (std::uint32_t j = lane.first; j < shard.count; j += lane.step) m.expose(call, shard.begin + j);
+  }
   if (!barrier(m, call, lane, 0, Stage::start)) return false;
   const Shard mine = shard_of(call.packs, call.ranks, call.rank);
   for (std::uint32_t j = lane.first; j < mine.count; j += lane.step) {
-    Sum sum;
-    for (int source = 0; source < call.ranks; ++source) sum.add(m.read(m.peer(source).input + mine.begin + j));
-    m.write(m.own().reduced + j, sum.rounded());
+    const Pack sum = rotated_sum(m, call, [&](int source) { return m.peer(source).input + mine.begin + j; });
+    m.write(m.own().reduced + j, sum);
+    m.put(call, mine.begin + j, sum);
   }
   if (!barrier(m, call, lane, 1, Stage::middle)) return false;
-  for (int k = 0; k < call.ranks; ++k) {
-    const int owner = (call.rank + k) % call.ranks;
+  for (int k = 1; k < call.ranks; ++k) {
+    const int owner = later(call, k);
     const Shard shard = shard_of(call.packs, call.ranks, owner);
     for (std::uint32_t j = lane.first; j < shard.count; j += lane.step)
-      m.write(call.out + shard.begin + j, m.read(m.peer(owner).reduced + j));
+      m.put(call, shard.begin + j, m.read(m.peer(owner).reduced + j));
   }
   return true;
 }
@@ -48,22 +54,15 @@ constexpr bool reduce_and_push(Memory& m, const Call& call, const Lane& lane) {
   const ShardSlots<Memory> at(m, call, lane);
   const Shard mine = shard_of(call.packs, call.ranks, call.rank);
   for (std::uint32_t j = lane.first; j < mine.count; j += lane.step) {
-    Sum sum;
-    for (int source = 0; source < call.ranks; ++source) {
-      auto* inbox = m.own().partials + at(source, j);
-      Pack got;
-      const auto ready = [&] {
-        got = m.load_pack(inbox);
-        return arrived(got);
-      };
-      if (!wait_for(m, {source, Stage::partial, mine.begin + j}, ready)) return false;
-      m.store_pack(inbox, Pack{});
-      sum.add(got);
-    }
-    const Pack result = sum.rounded();
-    for (int k = 1; k < call.ranks; ++k)
-      m.store_pack(m.peer((call.rank + k) % call.ranks).results + at(call.rank, j), to_wire(result));
-    m.write(call.out + mine.begin + j, result);
+    Pack got[Memory::most_ranks];
+    const Pack own = to_wire(m.take(call, mine.begin + j), Memory::Sum::negative_zeros);
+    const auto from = [&](int source) { return m.own().partials + at(source, j); };
+    if (!take_arrivals(m, call, {0, Stage::partial, mine.begin + j}, from, got)) return false;
+    const Pack result = sum_of<Memory>(call, got, own);
+    for (int k = 1; k < Memory::most_ranks; ++k)
+      if (k < call.ranks)
+        m.store_pack(m.peer(later(call, k)).results + at(call.rank, j), to_wire(result, Memory::Sum::negative_zeros));
+    m.put(call, mine.begin + j, result);
   }
   return true;
 }
@@ -71,30 +70,45 @@ constexpr bool reduce_and_push(Memory& m, const Call& call, const Lane& lane) {
 }  // namespace detail
 
 /// Reduce-scatter and all-gather by writing, without a barrier: in both stages the data is its own flag. A result never
-/// holds -0, so what was put in for the sentinel can be taken out again and all ranks end with equal bits.
+/// holds -0, so what was put in for the sentinel can be taken out again and all ranks end with equal bits. A lane has
+/// the same places in every shard, so `in` and `out` may be one.
 template <class Memory>
 constexpr bool push_two_stage(Memory& m, const Call& call, const Lane& lane) {
   const detail::ShardSlots<Memory> at(m, call, lane);
-  for (int k = 0; k < call.ranks; ++k) {
-    const int owner = (call.rank + k) % call.ranks;
+  for (int k = 1; k < call.ranks; ++k) {
+    const int owner = later(call, k);
     const Shard shard = shard_of(call.packs, call.ranks, owner);
     for (std::uint32_t j = lane.first; j < shard.count; j += lane.step)
-      m.store_pack(m.peer(owner).partials + at(call.rank, j), to_wire(m.read(call.in + shard.begin + j)));
+      m.store_pack(m.peer(owner).partials + at(call.rank, j),
+                   to_wire(m.take(call, shard.begin + j), Memory::Sum::negative_zeros));
   }
+  m.settled(lane);
   if (!detail::reduce_and_push(m, call, lane)) return false;
-  for (int k = 1; k < call.ranks; ++k) {
-    const int owner = (call.rank + k) % call.ranks;
-    const Shard shard = shard_of(call.packs, call.ranks, owner);
-    for (std::uint32_t j = lane.first; j < shard.count; j += lane.step) {
-      auto* inbox = m.own().results + at(owner, j);
-      Pack got;
-      const auto ready = [&] {
-        got = m.load_pack(inbox);
-        return arrived(got);
-      };
-      if (!wait_for(m, {owner, Stage::result, shard.begin + j}, ready)) return false;
-      m.store_pack(inbox, Pack{});
-      m.write(call.out + shard.begin + j, from_wire(got));
+  // Shards are equally long but for the last ones: one look sees the j-th pack of each.
+  for (std::uint32_t j = lane.first; j < shard_packs(call.packs, call.ranks); j += lane.step) {
+    Pack got[Memory::most_ranks];
+    const auto awaited = [&](int owner) {
+      return owner < call.ranks && owner != call.rank && j < shard_of(call.packs, call.ranks, owner).count;
+    };
+    Awaited what{0, Stage::result, j};
+    const auto ready = [&] {
+      bool all = true;
+      for (int owner = 0; owner < Memory::most_ranks; ++owner)
+        if (awaited(owner)) got[owner] = m.load_pack(m.own().results + at(owner, j));
+      for (int owner = Memory::most_ranks - 1; owner >= 0; --owner)
+        if (awaited(owner) && !arrived(got[owner])) {
+          what.rank = owner;
+          what.index = shard_of(call.packs, call.ranks, owner).begin + j;
+          all = false;
+        }
+      return all;
+    };
+    if (!wait_for(m, what, ready)) return false;
+    for (int owner = 0; owner < Memory::most_ranks; ++owner) {
+      if (!awaited(owner)) continue;
+      m.store_pack(m.own().results + at(owner, j), Pack{});
+      m.put(call, shard_of(call.packs, call.ranks, owner).begin + j,
+            from_wire(got[owner], Memory::Sum::negative_zeros));
     }
   }
   return true;

@@ -96,7 +96,7 @@ Comms::Key Comms::key_of(const Plan& plan, const Step& step) {
     if (std::find(choices_.begin(), choices_.end(), text) == choices_.end()) choices_.push_back(text);
     return {members, choice.used};
   }
-  if (chosen || (call.kind != comm::Collective::all_reduce && !exchanges_nothing(id))) id = "nccl";
+  if (chosen) id = "nccl";
   return {members, id};
 }
 
@@ -123,6 +123,7 @@ void Comms::prepare(const Plan& plan) {
     comm::CommRequest request;
     request.backend = key.second;
     request.nccl = config_.comm.nccl.value_or(comm::NcclSettings{});
+    request.own = config_.comm.own.value_or(comm::OwnSettings{});
     request.target = &topology_;
     request.target_ranks = call->ranks;
     request.wait_limit_seconds = config_.measure.cuda.wait_limit_s;

@@ -1,0 +1,254 @@
+#include "comm/cuda/own/own_comm.h"
+
+#include <algorithm>
+#include <bit>
+#include <cstring>
+
+#include "comm/cuda/check.h"
+#include "comm/cuda/handles.h"
+#include "comm/cuda/own/exchange.h"
+#include "comm/cuda/own_part.h"
+#include "comm/cuda/wait.h"
+#include "comm/protocol/host_team.h"
+#include "model/base/error.h"
+#include "model/base/formatted.h"
+#include "model/base/units.h"
+
+namespace specstep::comm {
+
+namespace {
+
+constexpr std::size_t exchange_bytes = std::size_t{1} << 20;
+constexpr unsigned most_threads = 512;
+constexpr unsigned fewest_threads = 64;
+// Multiprocessors that waiting ranks leave to the slowest one, whose products they wait for.
+constexpr int left_free = 16;
+
+/// Blocks of a call, so that all blocks of all ranks on a device lie beside each other: a kernel of at most 512 threads
+/// and 64 registers fits at least twice on a multiprocessor.
+unsigned blocks_beside(int multiprocessors, int sharing) {
+  const int room = sharing == 1 ? multiprocessors / 2 : (multiprocessors - left_free) / (sharing - 1);
+  return static_cast<unsigned>(std::clamp(room, 1, 64));
+}
+
+int multiprocessors() {
+  int device = 0, count = 0;
+  check(cudaGetDevice(&device), "asking for the device");
+  check(cudaDeviceGetAttribute(&count, cudaDevAttrMultiProcessorCount, device), "counting multiprocessors");
+  return count;
+}
+
+constexpr std::size_t counters_apart = 64;  // words: a line for the epoch, one for those who have seen it
+
+std::unique_ptr<std::uint32_t, FreeDevice> make_counters() {
+  void* memory = nullptr;
+  constexpr std::size_t bytes = 2 * counters_apart * sizeof(std::uint32_t);
+  check(cudaMalloc(&memory, bytes), "allocating counters");
+  std::unique_ptr<std::uint32_t, FreeDevice> counters(static_cast<std::uint32_t*>(memory));
+  check(cudaMemset(memory, 0, bytes), "clearing counters");
+  return counters;
+}
+
+/// Throws Unsupported, alike on all ranks, where ranks would not run the same kernels.
+void require_alike(Bootstrap& group, const std::string& mine) {
+  const std::vector<std::string> all = group.all_gather(mine, "settings of every rank");
+  for (std::size_t r = 1; r < all.size(); ++r)
+    if (all[r] != all[0])
+      throw Unsupported(formatted("ranks differ: rank 0 has '{}', rank {} has '{}'", all[0], r, all[r]));
+}
+
+unsigned least_of_all(Bootstrap& group, unsigned mine) {
+  unsigned least = mine;
+  for (const std::string& text : group.all_gather(std::to_string(mine), "blocks of every rank"))
+    least = std::min(least, static_cast<unsigned>(std::stoul(text)));
+  return least;
+}
+
+protocol::Capacity capacity_of(const OwnKind& kind, const OwnSettings& settings, int ranks, unsigned blocks) {
+  protocol::Capacity capacity{ranks, 1, blocks};
+  if (settings.largest_kib > 0) {
+    capacity.packs = static_cast<std::uint32_t>(settings.largest_kib * 1024 / 16);
+    return capacity;
+  }
+  for (;;) {
+    protocol::Capacity twice = capacity;
+    twice.packs *= 2;
+    if (room_of(kind.regions, twice).bytes > kind.inbox_bytes) return capacity;
+    capacity = twice;
+  }
+}
+
+}  // namespace
+
+/// Host memory that the device sees.
+struct OwnComm::HostWords {
+  struct Words {
+    WaitReport report;
+    std::uint32_t abort = 0;
+  };
+  HostWords() {
+    void* memory = nullptr;
+    check(cudaHostAlloc(&memory, sizeof(Words), cudaHostAllocPortable | cudaHostAllocMapped), "allocating host memory");
+    words = new (memory) Words;
+  }
+  ~HostWords() { (void)cudaFreeHost(words); }
+  HostWords(const HostWords&) = delete;
+  HostWords& operator=(const HostWords&) = delete;
+  Words* words = nullptr;
+};
+
+OwnComm::OwnComm(const OwnKind& kind, const CommRequest& request, Bootstrap& group) : kind_(kind), ranks_(group) {
+  if (group.ranks() > most_own_ranks)
+    throw Unsupported(formatted("{}: {} ranks; it is built for at most {}", kind.id, group.ranks(), most_own_ranks));
+  require_alike(group, formatted("{}: {}", kind.id, text_of(request.own)));
+  sharing_ = ranks_on_my_device(group);
+  most_blocks_ = least_of_all(group, request.own.blocks > 0 ? static_cast<unsigned>(request.own.blocks)
+                                                            : blocks_beside(multiprocessors(), sharing_));
+  kind_.regions.exchange = exchange_bytes;
+  group_.capacity = capacity_of(kind_, request.own, group.ranks(), most_blocks_);
+  room_ = room_of(kind_.regions, group_.capacity);
+  memory_ = std::make_unique<PeerMemory>(group, room_.bytes, kind_.place);
+  counters_ = make_counters();
+  host_ = std::make_unique<HostWords>();
+  group_.rank = group.rank();
+  group_.exchange_bytes = exchange_bytes;
+  group_.limit_ns = static_cast<std::uint64_t>(request.wait_limit_seconds * 1e9);
+  describe_group(request.first_epoch);
+  check_sums();
+  site_ = 0;
+}
+
+OwnComm::~OwnComm() = default;
+
+void OwnComm::describe_group(std::uint32_t first_epoch) {
+  const auto place = [&]<class T>(int rank, std::size_t offset) {
+    return reinterpret_cast<T*>(memory_->of(rank) + offset);
+  };
+  for (int r = 0; r < group_.capacity.ranks; ++r) {
+    auto& inbox = group_.inbox[r];
+    const auto words = [&](std::size_t offset) { return place.operator()<std::uint32_t>(r, offset); };
+    inbox.packs = words(room_.packs);
+    inbox.partials = words(room_.partials);
+    inbox.results = words(room_.results);
+    inbox.lines = place.operator()<std::uint64_t>(r, room_.lines);
+    inbox.flags = words(room_.flags);
+    inbox.input = place.operator()<protocol::Pack>(r, room_.input);
+    inbox.reduced = place.operator()<protocol::Pack>(r, room_.reduced);
+    group_.exchange[r] = memory_->of(r) + room_.exchange;
+  }
+  auto& own = group_.inbox[group_.rank];
+  own.epoch = counters_.get();
+  own.entered = counters_.get() + counters_apart;
+  group_.abort = own.epoch + 1;
+  group_.host_abort = &host_->words->abort;
+  group_.report = &host_->words->report;
+  if (first_epoch == 0) return;
+  // Flags hold the largest count that no call to come waits for.
+  const std::size_t flags = std::size_t{2} * group_.capacity.blocks * static_cast<std::size_t>(group_.capacity.ranks);
+  const std::vector<std::uint32_t> filled(flags, first_epoch);
+  check(cudaMemcpy(own.flags, filled.data(), flags * sizeof(std::uint32_t), cudaMemcpyDefault), "filling flags");
+  check(cudaMemcpy(own.epoch, &first_epoch, sizeof(first_epoch), cudaMemcpyDefault), "filling the epoch");
+}
+
+/// That memory is what it seems has to be seen: drivers have reported peers whose reads were wrong. It also loads the
+/// kernels, which must not happen later, while other ranks wait on the device.
+void OwnComm::check_sums() {
+  ranks_.barrier("inboxes are ready");
+  constexpr int count = 999;
+  const Stream stream = make_stream();
+  for (const DType dtype : {DType::bf16, DType::f16, DType::f32}) {
+    const bool wide = dtype == DType::f32;
+    const auto encoded = [&](int value) {
+      const auto bits = std::bit_cast<std::uint32_t>(static_cast<float>(value));
+      // An f16 of a small integer: the exponent's bias is 15, not 127.
+      if (dtype == DType::f16) return value == 0 ? 0U : ((bits >> 13) & 0x3FFU) | (((bits >> 23) - 112U) << 10);
+      return wide ? bits : bits >> 16;
+    };
+    std::vector<std::byte> values(static_cast<std::size_t>(count) * (wide ? 4 : 2)), expected(values.size());
+    for (int i = 0; i < count; ++i) {
+      int sum = 0;
+      for (int r = 0; r < ranks_.ranks(); ++r) sum += (i * (r + 1)) % 11;
+      const std::uint32_t mine = encoded((i * (group_.rank + 1)) % 11), all = encoded(sum);
+      const std::size_t width = wide ? 4 : 2;
+      std::memcpy(values.data() + static_cast<std::size_t>(i) * width, &mine, width);
+      std::memcpy(expected.data() + static_cast<std::size_t>(i) * width, &all, width);
+    }
+    void* memory = nullptr;
+    check(cudaMallocAsync(&memory, values.size(), stream.get()), "allocating values to check");
+    check(cudaMemcpyAsync(memory, values.data(), values.size(), cudaMemcpyHostToDevice, stream.get()),
+          "copying values");
+    check(cudaStreamSynchronize(stream.get()), "copying values");
+    ranks_.barrier(formatted("values to check of {}", name_of(dtype)));
+    all_reduce(memory, count, dtype, stream.get());
+    check(cudaMemcpyAsync(values.data(), memory, values.size(), cudaMemcpyDeviceToHost, stream.get()), "copying sums");
+    check(cudaFreeAsync(memory, stream.get()), "freeing values");
+    wait_for(stream.get(), *this, static_cast<double>(group_.limit_ns) * 1e-9 + 5, "checking sums");
+    check_health();
+    if (values != expected)
+      throw Error(formatted("{}: sums of {} on rank {} are wrong: memory of other ranks is not what it seems", kind_.id,
+                            name_of(dtype), group_.rank));
+  }
+  ranks_.barrier("sums were checked");
+}
+
+Grid OwnComm::grid_for(std::uint32_t packs) const {
+  const unsigned each = (packs + most_blocks_ - 1) / most_blocks_;
+  const unsigned threads = std::clamp((each + 31) / 32 * 32, fewest_threads, most_threads);
+  return {std::min(most_blocks_, (packs + threads - 1) / threads), threads};
+}
+
+void OwnComm::all_reduce(void* values, std::int64_t count, DType dtype, cudaStream_t stream) {
+  const std::size_t bytes = value_bytes(count, dtype);
+  const std::int32_t site = next_site();
+  for (std::size_t at = 0; at < bytes; at += largest_bytes()) {
+    OwnCall call{static_cast<std::byte*>(values) + at, static_cast<std::byte*>(values) + at,
+                 static_cast<std::uint32_t>(std::min<std::size_t>(bytes - at, largest_bytes())), dtype, site};
+    kind_.launch(group_, call, grid_for((call.bytes + 15) / 16), stream);
+  }
+}
+
+void OwnComm::exchange(ExchangeCall call, cudaStream_t stream) {
+  call.site = next_site();
+  const std::uint32_t most = largest_piece(group_, call.kind);
+  for (; call.at < call.part_bytes; call.at += most) {
+    call.bytes = static_cast<std::uint32_t>(std::min<std::size_t>(call.part_bytes - call.at, most));
+    launch_exchange(group_, call, grid_for((call.bytes + 15) / 16), stream);
+  }
+}
+
+void OwnComm::all_gather(const void* part, void* all, std::int64_t count, DType dtype, cudaStream_t stream) {
+  exchange({Collective::all_gather, part, all, value_bytes(count, dtype), 0, 0, dtype, 0}, stream);
+}
+void OwnComm::reduce_scatter(const void* values, void* part, std::int64_t count, DType dtype, cudaStream_t stream) {
+  exchange({Collective::reduce_scatter, values, part, value_bytes(count, dtype), 0, 0, dtype, 0}, stream);
+}
+void OwnComm::all_to_all(const void* from, void* to, std::int64_t count, DType dtype, cudaStream_t stream) {
+  exchange({Collective::all_to_all, from, to, value_bytes(count, dtype), 0, 0, dtype, 0}, stream);
+}
+
+std::vector<std::string> OwnComm::notes() const {
+  return {
+      formatted("{}: {} ranks, {} on this rank's device; at most {} blocks; {} in one piece, inboxes of {} a rank{}{}",
+                kind_.id, group_.capacity.ranks, sharing_, most_blocks_, bytes_text(largest_bytes()),
+                bytes_text(static_cast<double>(room_.bytes)), kind_.note.empty() ? "" : "; ", kind_.note)};
+}
+
+std::int64_t OwnComm::device_bytes() const {
+  return kind_.place == Place::device ? static_cast<std::int64_t>(room_.bytes) : 0;
+}
+
+void OwnComm::check_health() {
+  const volatile WaitReport& report = host_->words->report;
+  if (report.valid == 0) return;
+  protocol::WaitRecord record;
+  record.site = report.site;
+  record.epoch = report.epoch;
+  record.what = {report.what.rank, report.what.stage, report.what.index};
+  throw Error(protocol::text_of(kind_.id, record, group_.rank));
+}
+
+void OwnComm::abort() noexcept {
+  if (host_) *static_cast<volatile std::uint32_t*>(&host_->words->abort) = 1;
+}
+
+}  // namespace specstep::comm

@@ -1,0 +1,78 @@
+// What the backends of our own have in common: inboxes, epochs, splitting of large calls, reports of failed waits, and
+// the collectives beside allreduce.
+#pragma once
+
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "comm/cuda/device_comm.h"
+#include "comm/cuda/own/exchange.h"
+#include "comm/cuda/own/peer_memory.h"
+#include "comm/protocol/room.h"
+
+namespace specstep::comm {
+
+using LaunchOwn = void (*)(const DeviceGroup&, const OwnCall&, const Grid&, cudaStream_t);
+
+/// What tells one of our backends from another.
+struct OwnKind {
+  std::string_view id;
+  protocol::Regions regions;
+  Place place = Place::device;
+  LaunchOwn launch = nullptr;
+  /// Bytes of inboxes that a rank has at most: they bound the largest call that is not split.
+  std::size_t inbox_bytes = std::size_t{8} << 20;
+  std::string note;  // for the result
+};
+
+struct FreeDevice {
+  void operator()(void* memory) const noexcept { (void)cudaFree(memory); }
+};
+
+class OwnComm : public DeviceComm {
+ public:
+  /// Every rank calls it, its device current. Checks exact sums of all types before it returns. Throws Unsupported
+  /// where ranks cannot reach each other or are more than eight, Error where sums are wrong.
+  OwnComm(const OwnKind& kind, const CommRequest& request, Bootstrap& group);
+  ~OwnComm() override;
+
+  void all_reduce(void* values, std::int64_t count, DType dtype, cudaStream_t stream) override;
+  void all_gather(const void* part, void* all, std::int64_t count, DType dtype, cudaStream_t stream) override;
+  void reduce_scatter(const void* values, void* part, std::int64_t count, DType dtype, cudaStream_t stream) override;
+  void all_to_all(const void* from, void* to, std::int64_t count, DType dtype, cudaStream_t stream) override;
+  std::vector<std::string> notes() const override;
+  std::int64_t device_bytes() const override;
+  void check_health() override;
+  void abort() noexcept override;
+
+ protected:
+  const DeviceGroup& device_group() const { return group_; }
+  /// Bytes of a call in one piece.
+  std::uint32_t largest_bytes() const {
+    return static_cast<std::uint32_t>(group_.capacity.packs * sizeof(protocol::Pack));
+  }
+  /// A grid for `packs` places of work, at most those blocks that fit beside each other on shared devices.
+  Grid grid_for(std::uint32_t packs) const;
+  std::int32_t next_site() { return site_++; }
+
+ private:
+  struct HostWords;
+  void exchange(ExchangeCall call, cudaStream_t stream);
+  void describe_group(std::uint32_t first_epoch);
+  void check_sums();
+
+  OwnKind kind_;
+  Bootstrap& ranks_;
+  int sharing_ = 1;  // ranks on this rank's device
+  unsigned most_blocks_ = 1;
+  protocol::Room room_;
+  std::unique_ptr<PeerMemory> memory_;
+  std::unique_ptr<std::uint32_t, FreeDevice> counters_;  // this rank's alone, on its device wherever the inboxes are
+  std::unique_ptr<HostWords> host_;
+  DeviceGroup group_;
+  std::int32_t site_ = 0;
+};
+
+}  // namespace specstep::comm

@@ -1,0 +1,15 @@
+// pull1: every rank reads all inputs between two barriers, as the one-stage kernels of vLLM and SGLang do.
+#include "comm/cuda/own/own_comm.h"
+#include "comm/cuda/own/own_kernel.cuh"
+#include "comm/cuda/rows.h"
+
+namespace specstep::comm {
+
+std::unique_ptr<DeviceComm> open_pull1(const CommRequest& request, Bootstrap& group) {
+  OwnKind kind{
+      .id = "pull1", .launch = launch_own<protocol::Protocol::pull_one_stage>, .inbox_bytes = std::size_t{4} << 20};
+  kind.regions.input = true;
+  return std::make_unique<OwnComm>(kind, request, group);
+}
+
+}  // namespace specstep::comm

@@ -1,0 +1,22 @@
+// push1: every rank writes its vector into every other rank's inbox and sums what arrives.
+#include "comm/cuda/own/own_comm.h"
+#include "comm/cuda/own/own_kernel.cuh"
+#include "comm/cuda/rows.h"
+
+namespace specstep::comm {
+
+std::unique_ptr<DeviceComm> open_push1(const CommRequest& request, Bootstrap& group) {
+  // Inboxes grow with the ranks: 4 MiB in one piece for two, 1 MiB for eight, which is beyond where two stages win.
+  OwnKind kind{.id = "push1", .inbox_bytes = std::size_t{16} << 20};
+  kind.note = "wire " + request.own.wire;
+  if (request.own.wire == "ll") {
+    kind.regions.lines = true;
+    kind.launch = launch_own<protocol::Protocol::push_ll>;
+  } else {
+    kind.regions.packs = true;
+    kind.launch = launch_own<protocol::Protocol::push_sentinel>;
+  }
+  return std::make_unique<OwnComm>(kind, request, group);
+}
+
+}  // namespace specstep::comm

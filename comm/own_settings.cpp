@@ -1,0 +1,35 @@
+#include "comm/own_settings.h"
+
+#include <algorithm>
+#include <vector>
+
+#include "model/base/formatted.h"
+
+namespace specstep::comm {
+
+namespace {
+void must_be_one_of(const std::vector<std::string>& names, const char* key, const std::string& value, Checker& c) {
+  if (std::find(names.begin(), names.end(), value) != names.end()) return;
+  c.fail(key, formatted("unknown '{}'{}", value, did_you_mean(value, names)), one_of(names));
+}
+}  // namespace
+
+void describe(Fields& f, OwnSettings& s) {
+  f.optional("wire", s.wire, "push1: sentinel (data that cannot be a marker) or ll (a flag beside each 4 bytes)");
+  f.optional("transfer", s.transfer, "rsag: push (ranks write to each other) or pull (they read, between barriers)");
+  f.optional("blocks", s.blocks, "thread blocks of a call at most; 0: chosen by size and by ranks that share a GPU",
+             {.min = 0, .max = 64});
+  f.optional("largest_kib", s.largest_kib, "KiB of a call in one piece, which sizes the inboxes; 0: chosen",
+             {.min = 0, .max = 65536});
+}
+
+void check(const OwnSettings& s, Checker& c) {
+  must_be_one_of({"sentinel", "ll"}, "wire", s.wire, c);
+  must_be_one_of({"push", "pull"}, "transfer", s.transfer, c);
+}
+
+std::string text_of(const OwnSettings& s) {
+  return formatted("wire {}, transfer {}, blocks {}, largest {} KiB", s.wire, s.transfer, s.blocks, s.largest_kib);
+}
+
+}  // namespace specstep::comm
