@@ -14,6 +14,7 @@ struct OwnSettings {
   std::string transfer = "push";  // rsag: who moves the data
   std::int64_t blocks = 0;        // thread blocks of a call at most; 0: chosen
   std::int64_t largest_kib = 0;   // of a call in one piece; 0: chosen
+  bool operator==(const OwnSettings&) const = default;
 };
 void describe(Fields& f, OwnSettings& s);
 void check(const OwnSettings& s, Checker& c);
