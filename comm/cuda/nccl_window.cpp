@@ -6,7 +6,6 @@
 #include "comm/cuda/check.h"
 #include "model/base/error.h"
 #include "model/base/formatted.h"
-#include "model/base/units.h"
 
 namespace specstep::comm {
 
@@ -17,7 +16,7 @@ constexpr int device_structs_version = 22800;
 
 NcclWindowLibrary found() {
   if (nccl_library().version < least_version)
-    throw Unsupported(formatted("symmetric windows: this node has NCCL {}; {} or later is needed",
+    throw Unsupported(formatted("backend nccl_sym: this node has NCCL {}; {} or later is needed",
                                 nccl_version_text(nccl_library().version), nccl_version_text(least_version)));
   NcclWindowLibrary out;
   find_in_nccl(out.allocate, "ncclMemAlloc");
@@ -46,17 +45,16 @@ const NcclWindowLibrary& nccl_window_library() {
 
 NcclWindow::NcclWindow(NcclComm& comm, Bootstrap& group, std::size_t bytes) : comm_(comm), bytes_(bytes) {
   // Registering waits for all ranks, so each says first whether it has the memory.
-  std::string mine = formatted("{} of window", bytes_text(static_cast<double>(bytes)));
-  const std::string asked = mine;
+  const std::string asked = formatted("a window of {} B", bytes);
+  std::string mine = asked;
   if (nccl_window_library().allocate(&memory_, bytes) != ncclSuccess) {
     memory_ = nullptr;
-    mine = formatted("no memory for a window of {}: {}", bytes_text(static_cast<double>(bytes)),
-                     nccl_library().last_error(nullptr));
+    mine = formatted("no memory for {}: {}", asked, nccl_library().last_error(nullptr));
   }
   try {
     const std::vector<std::string> all = group.all_gather(mine, "memory for a window on every rank");
     for (std::size_t r = 0; r < all.size(); ++r)
-      if (all[r] != asked) throw Error(formatted("rank {}: {}; rank {} asked for {}", r, all[r], group.rank(), asked));
+      if (all[r] != asked) throw Error(formatted("nccl_sym: rank {}: {}; rank {}: {}", r, all[r], group.rank(), mine));
     enter();
   } catch (...) {
     leave();
@@ -72,7 +70,8 @@ void NcclWindow::enter() {
   });
   if (!is_window(window_))
     throw Unsupported(
-        "NCCL has no symmetric memory here: it needs peer access between all GPUs on one host, and neither "
+        "backend nccl_sym: NCCL has no symmetric memory here: it needs peer access between all GPUs on one host, and "
+        "neither "
         "NCCL_WIN_ENABLE=0 nor NCCL_CUMEM_ENABLE=0");
 }
 
