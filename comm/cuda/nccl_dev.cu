@@ -59,18 +59,20 @@ template <class Values, int most>
 __global__ void __launch_bounds__(nccl_dev_threads)
     nccl_dev_kernel(const __grid_constant__ NcclDevGroup group, const __grid_constant__ OwnCall own_call) {
   DeviceMemory<Values, most> memory(group.group, own_call);
-  if (!memory.all_agree(memory.usable())) return;
   const protocol::Call call = call_of(group.group, own_call);
   const protocol::Lane lane = memory.lane();
   Lines lines(group);
   std::uint32_t i = lane.first;
-  if (i < call.packs) lines.send(call.rank, memory.take(call, i));
+  Pack mine;  // loaded beside the epochs
+  if (i < call.packs) mine = memory.take(call, i);
+  if (!memory.all_agree(memory.usable())) return;
+  if (i < call.packs) lines.send(call.rank, mine);
   memory.settled(lane);
   for (;;) {
     Pack got[most];
-    const bool mine = i < call.packs;
-    const bool came = !mine || lines.receive(memory, call, i, got);
-    if (mine && came) {
+    const bool busy = i < call.packs;
+    const bool came = !busy || lines.receive(memory, call, i, got);
+    if (busy && came) {
       Values sum;
 #pragma unroll
       for (int source = 0; source < most; ++source)

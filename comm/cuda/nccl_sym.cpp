@@ -88,6 +88,10 @@ std::vector<std::string> NcclSymComm::notes() const {
                 copied_ > 0 ? ", which costs two copies on the device for each (one pair a window's size)" : ""));
   if (nccl_library().version < 22800)
     out.emplace_back("nccl_sym: this version does not tell whether it took a symmetric kernel");
+  // Its kernels wait in the loops of nccl_device/impl, which have no way out.
+  if (nccl_library().version < 22900)
+    out.emplace_back(
+        "nccl_sym: kernels of this version wait for ever for a rank that never comes, also after an abort");
   return out;
 }
 
