@@ -56,6 +56,7 @@ void check_sums(DeviceComm& comm, Bootstrap& group, std::string_view backend, do
     group.barrier(formatted("values of {} to check {}", name_of(dtype), backend));
     comm.all_reduce(memory, count, dtype, stream.get());
     wait_for(stream.get(), comm, limit_seconds, formatted("checking sums of {}", backend));
+    comm.check_health();
     check(cudaMemcpy(values.data(), memory, values.size(), cudaMemcpyDeviceToHost), "copying sums");
     if (values != values_of(-1, group.ranks(), dtype))
       throw Error(formatted("{}: sums of {} on rank {} are wrong: memory of other ranks is not what it seems", backend,
