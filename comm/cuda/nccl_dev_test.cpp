@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <chrono>
 
+#include "comm/cuda/check_sums.h"
 #include "comm/cuda/own/test_own.h"
 
 namespace specstep::comm {
@@ -15,6 +16,17 @@ CommRequest dev_request(double limit_seconds = 20) {
   request.backend = "nccl_dev";
   request.wait_limit_seconds = limit_seconds;
   return request;
+}
+
+TEST(CheckSums, ABackendThatSumsWronglyIsFoundOnEveryRank) {
+  if (visible_gpus() == 0) GTEST_SKIP() << "no GPU here";
+  const auto thrown = on_ranks(2, 20, true, [](Bootstrap& group) {
+    CommRequest request;
+    request.backend = "null";
+    const auto comm = open_comm(request, group);
+    check_sums(*comm, group, "null", 10);
+  });
+  for (const Thrown& one : thrown) EXPECT_THAT(one.text, HasSubstr("null: sums of bf16 on rank"));
 }
 
 class NcclDev : public testing::Test {
