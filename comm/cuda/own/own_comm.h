@@ -10,6 +10,7 @@
 #include "comm/cuda/device_comm.h"
 #include "comm/cuda/own/exchange.h"
 #include "comm/cuda/own/peer_memory.h"
+#include "comm/cuda/own/wait_words.h"
 #include "comm/protocol/room.h"
 
 namespace specstep::comm {
@@ -25,10 +26,6 @@ struct OwnKind {
   /// Bytes of inboxes that a rank has at most: they bound the largest call that is not split.
   std::size_t inbox_bytes = std::size_t{8} << 20;
   std::string note;  // for the result
-};
-
-struct FreeDevice {
-  void operator()(void* memory) const noexcept { (void)cudaFree(memory); }
 };
 
 class OwnComm : public DeviceComm {
@@ -58,10 +55,8 @@ class OwnComm : public DeviceComm {
   std::int32_t next_site() { return site_++; }
 
  private:
-  struct HostWords;
   void exchange(ExchangeCall call, cudaStream_t stream);
   void describe_group(std::uint32_t first_epoch);
-  void check_sums();
 
   OwnKind kind_;
   Bootstrap& ranks_;
@@ -69,8 +64,7 @@ class OwnComm : public DeviceComm {
   unsigned most_blocks_ = 1;
   protocol::Room room_;
   std::unique_ptr<PeerMemory> memory_;
-  std::unique_ptr<std::uint32_t, FreeDevice> counters_;  // this rank's alone, on its device wherever the inboxes are
-  std::unique_ptr<HostWords> host_;
+  WaitWords words_;
   DeviceGroup group_;
   std::int32_t site_ = 0;
 };
