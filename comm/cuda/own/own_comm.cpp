@@ -4,6 +4,7 @@
 
 #include "comm/cuda/check.h"
 #include "comm/cuda/check_sums.h"
+#include "comm/cuda/handles.h"
 #include "comm/cuda/own/exchange.h"
 #include "comm/cuda/own_part.h"
 #include "model/base/error.h"
@@ -80,6 +81,7 @@ OwnComm::OwnComm(const OwnKind& kind, const CommRequest& request, Bootstrap& gro
   group_.exchange_bytes = exchange_bytes;
   group_.limit_ns = static_cast<std::uint64_t>(request.wait_limit_seconds * 1e9);
   describe_group(request.first_epoch);
+  load_kernels();
   check_sums(*this, group, kind_.id, request.wait_limit_seconds + 5);
   site_ = 0;
 }
@@ -110,6 +112,19 @@ void OwnComm::describe_group(std::uint32_t first_epoch) {
   const std::vector<std::uint32_t> filled(flags, first_epoch);
   check(cudaMemcpy(own.flags, filled.data(), flags * sizeof(std::uint32_t), cudaMemcpyDefault), "filling flags");
   check(cudaMemcpy(own.epoch, &first_epoch, sizeof(first_epoch), cudaMemcpyDefault), "filling the epoch");
+}
+
+void OwnComm::load_kernels() {
+  DeviceGroup none = group_;
+  words_.retire(none);
+  const Stream stream = make_stream();
+  for (const DType dtype : {DType::bf16, DType::f16, DType::f32}) {
+    kind_.launch(none, {nullptr, nullptr, 16, dtype, 0}, {1, fewest_threads}, stream.get());
+    launch_exchange(none, {Collective::all_gather, nullptr, nullptr, 16, 0, 16, dtype, 0}, {1, fewest_threads},
+                    stream.get());
+  }
+  check(cudaStreamSynchronize(stream.get()), "loading kernels");
+  ranks_.barrier("kernels are loaded");
 }
 
 Grid OwnComm::grid_for(std::uint32_t packs) const {

@@ -57,6 +57,7 @@ class OwnComm : public DeviceComm {
  private:
   void exchange(ExchangeCall call, cudaStream_t stream);
   void describe_group(std::uint32_t first_epoch);
+  void load_kernels();
 
   OwnKind kind_;
   Bootstrap& ranks_;

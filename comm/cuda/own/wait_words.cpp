@@ -10,17 +10,23 @@
 namespace specstep::comm {
 
 namespace {
-constexpr std::size_t apart = 64;  // words: a line for the count of calls, one for the blocks that have read it
-}
+// Words: a line for the count of calls, one for the blocks that have read it, one that says that all is over.
+constexpr std::size_t apart = 64;
+constexpr std::size_t retired = 2 * apart;
+}  // namespace
 
 void WaitWords::FreeOnDevice::operator()(std::uint32_t* words) const noexcept { (void)cudaFree(words); }
 
 WaitWords::WaitWords() {
-  constexpr std::size_t bytes = 2 * apart * sizeof(std::uint32_t);
+  constexpr std::size_t bytes = 3 * apart * sizeof(std::uint32_t);
   void* memory = nullptr;
   comm::check(cudaMalloc(&memory, bytes), "allocating counters");
   counters_.reset(static_cast<std::uint32_t*>(memory));
   comm::check(cudaMemset(memory, 0, bytes), "clearing counters");
+  constexpr std::uint32_t aborted = 1;
+  comm::check(cudaMemcpy(counters_.get() + retired + 1, &aborted, sizeof(aborted), cudaMemcpyHostToDevice),
+              "filling counters");
+  comm::check(cudaDeviceSynchronize(), "filling counters");
   comm::check(cudaHostAlloc(&memory, sizeof(Host), cudaHostAllocPortable | cudaHostAllocMapped),
               "allocating host memory");
   host_ = new (memory) Host;
@@ -36,6 +42,8 @@ void WaitWords::describe(DeviceGroup& group) const {
   group.host_abort = &host_->abort;
   group.report = &host_->report;
 }
+
+void WaitWords::retire(DeviceGroup& group) const { group.inbox[group.rank].epoch = counters_.get() + retired; }
 
 void WaitWords::check(std::string_view backend, int rank) const {
   const volatile WaitReport& report = host_->report;

@@ -19,6 +19,10 @@ class WaitWords {
 
   /// Puts the addresses into what kernels of this rank get; `group.rank` is set.
   void describe(DeviceGroup& group) const;
+  /// Turns a described group into one whose calls return at once: by launching them, kernels are loaded, and get the
+  /// local memory that they need. A device may have to become idle for that, which it does not while ranks that share
+  /// it wait for each other.
+  void retire(DeviceGroup& group) const;
   /// Throws Error that names the call and the rank waited for, when a wait was given up. Never blocks.
   void check(std::string_view backend, int rank) const;
   /// Makes all waits end, from any thread.
