@@ -112,6 +112,7 @@ void OwnComm::describe_group(std::uint32_t first_epoch) {
   const std::vector<std::uint32_t> filled(flags, first_epoch);
   check(cudaMemcpy(own.flags, filled.data(), flags * sizeof(std::uint32_t), cudaMemcpyDefault), "filling flags");
   check(cudaMemcpy(own.epoch, &first_epoch, sizeof(first_epoch), cudaMemcpyDefault), "filling the epoch");
+  check(cudaStreamSynchronize(nullptr), "filling the epoch");
 }
 
 void OwnComm::load_kernels() {
