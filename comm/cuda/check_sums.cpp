@@ -53,6 +53,7 @@ void check_sums(DeviceComm& comm, Bootstrap& group, std::string_view backend, do
     check(cudaMalloc(&memory, values.size()), "allocating values to check");
     const std::unique_ptr<void, FreeOnDevice> owner(memory);
     check(cudaMemcpy(memory, values.data(), values.size(), cudaMemcpyHostToDevice), "copying values to check");
+    check(cudaStreamSynchronize(nullptr), "copying values to check");  // such a copy may go on after the call
     group.barrier(formatted("values of {} to check {}", name_of(dtype), backend));
     comm.all_reduce(memory, count, dtype, stream.get());
     wait_for(stream.get(), comm, limit_seconds, formatted("checking sums of {}", backend));
