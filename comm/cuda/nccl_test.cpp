@@ -173,7 +173,7 @@ TEST_F(Nccl, NotesNameVersionAndSettings) {
     group.barrier("end");
   });
   for (const Thrown& t : thrown) EXPECT_EQ(t.text, "");
-  EXPECT_THAT(notes, AllOf(HasSubstr("NCCL 2."), HasSubstr("channels 0 to 2"), HasSubstr("NCCL_NVLS_ENABLE=0")));
+  EXPECT_THAT(notes, AllOf(HasSubstr("NCCL 2."), HasSubstr("at most: 2"), HasSubstr("NCCL_NVLS_ENABLE=0")));
 }
 
 TEST_F(Nccl, TwoRanksOnOneGpuAreRefusedOnBoth) {

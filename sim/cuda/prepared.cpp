@@ -178,7 +178,8 @@ double PreparedPass::seconds() {
 
 double PreparedPass::group_seconds(RankDevice& device, OnRank& mine, const std::vector<std::size_t>& steps) {
   constexpr std::size_t least = 8;
-  constexpr int runs = 3;
+  // A prompt's steps are long, and a pass of it before each run would take most of a benchmark's time.
+  const int runs = plan_.shape.kind == PassKind::prefill ? 1 : 3;
   std::size_t put_down = 0;
   const comm::GraphExec graph = comm::capture(device.stream(), [&] {
     while (put_down < std::max(least, steps.size()))
