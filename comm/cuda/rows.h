@@ -19,5 +19,6 @@ std::unique_ptr<DeviceComm> open_hostbc(const CommRequest& request, Bootstrap& g
 std::unique_ptr<DeviceComm> open_ring(const CommRequest& request, Bootstrap& group);
 std::unique_ptr<DeviceComm> open_ce(const CommRequest& request, Bootstrap& group);
 std::unique_ptr<DeviceComm> open_q8(const CommRequest& request, Bootstrap& group);
+std::unique_ptr<DeviceComm> open_nvls(const CommRequest& request, Bootstrap& group);
 
 }  // namespace specstep::comm

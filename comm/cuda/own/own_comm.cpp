@@ -73,7 +73,9 @@ protocol::Capacity capacity_of(const OwnKind& kind, const OwnSettings& settings,
   for (;;) {
     protocol::Capacity twice = capacity;
     twice.packs *= 2;
-    if (room_of(kind.regions, twice).bytes > kind.inbox_bytes) return capacity;
+    // Some protocols need no inbox among few ranks.
+    if (std::max(room_of(kind.regions, twice).bytes, twice.packs * sizeof(protocol::Pack)) > kind.inbox_bytes)
+      return capacity;
     capacity = twice;
   }
 }

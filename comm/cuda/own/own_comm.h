@@ -24,8 +24,8 @@ struct OwnKind {
   LaunchOwn launch = nullptr;  // nullptr: all_reduce is overridden
   /// Bytes of inboxes that a rank has at most: they bound the largest call that is not split.
   std::size_t inbox_bytes = std::size_t{8} << 20;
-  std::string note;  // for the result
-  protocol::IslandPlan islands;
+  std::string note{};  // for the result
+  protocol::IslandPlan islands{};
   bool lossless = true;  // else sums are exact where they have at most four significant bits
 };
 
