@@ -1,6 +1,5 @@
 // island on devices: divisions of every kind, and those it refuses.
 #include "comm/cuda/own/test_own.h"
-#include "comm/island_plan.h"
 #include "comm/test_fabrics.h"
 
 namespace specstep::comm {
@@ -35,12 +34,6 @@ TEST(Island, RefusesWhatDoesNotDivideTheRanks) {
   CommRequest request = request_with({});
   request.target = &topology;
   EXPECT_THAT(refusal(request, 4), HasSubstr("do not divide into islands"));  // all on one switch
-}
-
-TEST(Island, TheFabricGivesTheIslands) {
-  const Islands found = cheapest_islands(fabric_text(two_switches(4)), 8);
-  ASSERT_EQ(found.size(), 2U);
-  EXPECT_EQ(found.front(), (std::vector<int>{0, 1, 2, 3}));
 }
 
 struct Division {
