@@ -123,7 +123,7 @@ struct Random8 {
       for (Pack& pack : team.input(rank))
         for (std::uint32_t& word : pack.word) {
           const auto value = [&] {
-            return round_to_bf16(std::pow(10.0F, magnitudes(random)) * (random() % 2 ? 1 : -1));
+            return round_to_bf16(std::pow(10.0F, magnitudes(random)) * (random() % 2 ? 1.0F : -1.0F));
           };
           word = value() | (value() << 16);
         }

@@ -101,7 +101,7 @@ struct Rehearsal {
 /// One rank's calls with checks. The first mistake, or nothing.
 inline std::string play(HostTeam& team, const Rehearsal& r, const Words& words, int rank) {
   std::minstd_rand random(r.seed * 97 + static_cast<std::uint32_t>(rank));
-  std::vector<Pack> out(11 * unit_of(r.protocol));
+  std::vector<Pack> out(capacity_of(r.ranks, unit_of(r.protocol)).packs);
   std::string mistake;
   if (rank == r.ranks - 1) std::this_thread::sleep_for(std::chrono::milliseconds(20));  // one starts late
   for (std::uint32_t call = 0; call < r.calls; ++call) {
