@@ -1,6 +1,7 @@
 #include "sim/cuda/crew.h"
 
 #include <algorithm>
+#include <cstdlib>
 #include <cstring>
 #include <set>
 
@@ -52,6 +53,15 @@ std::vector<int> devices_of(const RunConfig& config, const std::vector<std::uniq
   return out;
 }
 
+/// Ranks that share a device wait there for each other. CUDA must then load all kernels at once, since loading one
+/// later may wait for those that wait; and it needs a queue for each stream. Both are read when CUDA starts.
+void let_ranks_share(const RunConfig& config) {
+  const std::set<std::int64_t> devices(config.measure.cuda.devices.begin(), config.measure.cuda.devices.end());
+  if (devices.size() == config.measure.cuda.devices.size()) return;
+  setenv("CUDA_MODULE_LOADING", "EAGER", 0);
+  setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", 0);
+}
+
 }  // namespace
 
 int device_count() {
@@ -64,7 +74,7 @@ int device_count() {
 }
 
 Crew::Crew(const RunConfig& config)
-    : ends_((device_count(), make_ends(config))),
+    : ends_((let_ranks_share(config), device_count(), make_ends(config))),
       device_of_(devices_of(config, ends_)),
       free_at_start_(free_now()),
       team_(static_cast<int>(ends_.size())) {
