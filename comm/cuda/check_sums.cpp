@@ -29,14 +29,14 @@ std::uint32_t encoded(int value, DType dtype) {
   return value == 0 ? 0U : ((bits >> 13) & 0x3FFU) | (((bits >> 23) - 112U) << 10);
 }
 
-int given(int rank, int i) { return i * (rank + 1) % 11; }
+int given(int rank, int i, int below) { return i * (rank + 1) % below; }
 
 /// The values of one rank, or for rank -1 the sums over `ranks`.
-std::string values_of(int rank, int ranks, DType dtype) {
+std::string values_of(int rank, int ranks, DType dtype, int below) {
   std::string out;
   for (int i = 0; i < count; ++i) {
-    int value = rank < 0 ? 0 : given(rank, i);
-    for (int r = 0; rank < 0 && r < ranks; ++r) value += given(r, i);
+    int value = rank < 0 ? 0 : given(rank, i, below);
+    for (int r = 0; rank < 0 && r < ranks; ++r) value += given(r, i, below);
     const std::uint32_t bits = encoded(value, dtype);
     out.append(reinterpret_cast<const char*>(&bits), width(dtype));
   }
@@ -45,10 +45,10 @@ std::string values_of(int rank, int ranks, DType dtype) {
 
 }  // namespace
 
-void check_sums(DeviceComm& comm, Bootstrap& group, std::string_view backend, double limit_seconds) {
+void check_sums(DeviceComm& comm, Bootstrap& group, std::string_view backend, double limit_seconds, int below) {
   const Stream stream = make_stream();
   for (const DType dtype : {DType::bf16, DType::f16, DType::f32}) {
-    std::string values = values_of(group.rank(), group.ranks(), dtype);
+    std::string values = values_of(group.rank(), group.ranks(), dtype, below);
     void* memory = nullptr;
     check(cudaMalloc(&memory, values.size()), "allocating values to check");
     const std::unique_ptr<void, FreeOnDevice> owner(memory);
@@ -59,7 +59,7 @@ void check_sums(DeviceComm& comm, Bootstrap& group, std::string_view backend, do
     wait_for(stream.get(), comm, limit_seconds, formatted("checking sums of {}", backend));
     comm.check_health();
     check(cudaMemcpy(values.data(), memory, values.size(), cudaMemcpyDeviceToHost), "copying sums");
-    if (values != values_of(-1, group.ranks(), dtype))
+    if (values != values_of(-1, group.ranks(), dtype, below))
       throw Error(formatted("{}: sums of {} on rank {} are wrong: memory of other ranks is not what it seems", backend,
                             name_of(dtype), group.rank()));
   }

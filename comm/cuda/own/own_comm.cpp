@@ -59,14 +59,17 @@ protocol::Capacity capacity_of(const OwnKind& kind, const OwnSettings& settings,
   for (;;) {
     protocol::Capacity twice = capacity;
     twice.packs *= 2;
-    if (room_of(kind.regions, twice).bytes > kind.inbox_bytes) return capacity;
+    // Some protocols need no inbox among few ranks.
+    if (std::max(room_of(kind.regions, twice).bytes, twice.packs * sizeof(protocol::Pack)) > kind.inbox_bytes)
+      return capacity;
     capacity = twice;
   }
 }
 
 }  // namespace
 
-OwnComm::OwnComm(const OwnKind& kind, const CommRequest& request, Bootstrap& group) : kind_(kind), ranks_(group) {
+OwnComm::OwnComm(const OwnKind& kind, const CommRequest& request, Bootstrap& group)
+    : kind_(kind), ranks_(group), check_seconds_(request.wait_limit_seconds + 5) {
   if (group.ranks() > most_own_ranks)
     throw Unsupported(formatted("{}: {} ranks; it is built for at most {}", kind.id, group.ranks(), most_own_ranks));
   require_alike(group, formatted("{}: {}", kind.id, text_of(request.own)));
@@ -80,13 +83,18 @@ OwnComm::OwnComm(const OwnKind& kind, const CommRequest& request, Bootstrap& gro
   group_.rank = group.rank();
   group_.exchange_bytes = exchange_bytes;
   group_.limit_ns = static_cast<std::uint64_t>(request.wait_limit_seconds * 1e9);
+  group_.islands = kind_.islands;
   describe_group(request.first_epoch);
   load_kernels();
-  check_sums(*this, group, kind_.id, request.wait_limit_seconds + 5);
-  site_ = 0;
+  if (!kind_.sums_otherwise) check_own_sums();
 }
 
 OwnComm::~OwnComm() = default;
+
+void OwnComm::check_own_sums() {
+  check_sums(*this, ranks_, kind_.id, check_seconds_, kind_.lossless ? 11 : 2);
+  site_ = 0;
+}
 
 void OwnComm::describe_group(std::uint32_t first_epoch) {
   const auto place = [&]<class T>(int rank, std::size_t offset) {
@@ -102,6 +110,11 @@ void OwnComm::describe_group(std::uint32_t first_epoch) {
     inbox.flags = words(room_.flags);
     inbox.input = place.operator()<protocol::Pack>(r, room_.input);
     inbox.reduced = place.operator()<protocol::Pack>(r, room_.reduced);
+    inbox.crossings = words(room_.crossings);
+    inbox.hops = place.operator()<std::uint64_t>(r, room_.hops);
+    inbox.board = place.operator()<std::uint64_t>(r, room_.board);
+    inbox.cells = words(room_.cells);
+    inbox.parts = place.operator()<protocol::Pack>(r, room_.parts);
     group_.exchange[r] = memory_->of(r) + room_.exchange;
   }
   words_.describe(group_);
