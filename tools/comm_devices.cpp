@@ -1,0 +1,150 @@
+#include "tools/comm_devices.h"
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <charconv>
+#include <map>
+#include <nlohmann/json.hpp>
+
+#include "comm/report/device_report.h"
+#include "model/base/formatted.h"
+#include "sim/comm_bench.h"
+#include "sim/environment.h"
+
+namespace specstep {
+
+namespace {
+
+/// KEY=VALUE pairs as the struct that they are keys of.
+template <class T>
+T settings_of(const char* option, const std::vector<std::string>& pairs) {
+  ReadOptions how;
+  for (const std::string& pair : pairs) how.overrides.push_back(parse_override(pair));
+  return read_config<T>(yaml::parse("{}", option), how);
+}
+
+comm::CommFault fault_of(const std::string& text) {
+  const auto wrong = [&] {
+    return InputError(Issue{{"--fault"}, "", "is '" + text + "'", "rank=R,call=C, whole numbers from 0"});
+  };
+  std::map<std::string, int> given;
+  for (const std::string& part : CLI::detail::split(text, ',')) {
+    const std::size_t equals = part.find('=');
+    int value = -1;
+    if (equals == std::string::npos) throw wrong();
+    const char* last = part.data() + part.size();
+    const auto [end, failed] = std::from_chars(part.data() + equals + 1, last, value);
+    if (failed != std::errc() || end != last || value < 0) throw wrong();
+    given[part.substr(0, equals)] = value;
+  }
+  if (given.size() != 2 || !given.contains("rank") || !given.contains("call")) throw wrong();
+  return {given["rank"], given["call"]};
+}
+
+comm::MeasureRequest request_of(const DeviceOptions& options, const DeviceQuery& query) {
+  comm::MeasureRequest request;
+  request.ranks = query.ranks;
+  request.devices = options.devices;
+  request.backends = query.backends;
+  request.sizes = query.sizes;
+  request.dtype = query.dtype;
+  request.calls = options.calls;
+  request.replays = options.replays;
+  request.seconds_each = options.seconds;
+  const auto asked = [&](const char* name) {
+    return std::find(options.conditions.begin(), options.conditions.end(), name) != options.conditions.end();
+  };
+  request.graph = asked("graph");
+  request.cold = asked("cold");
+  request.eager = asked("eager");
+  request.check_only = options.check;
+  request.own = settings_of<comm::OwnSettings>("--own", options.own);
+  request.nccl = settings_of<comm::NcclSettings>("--nccl", options.nccl);
+  if (query.model) request.target = &query.model->topology();
+  request.wait_limit_seconds = options.wait_limit;
+  if (!options.fault.empty()) request.fault = fault_of(options.fault);
+  const auto width = static_cast<std::int64_t>(bytes_of(query.dtype));
+  for (const std::int64_t bytes : query.sizes)
+    if (width < 1 || bytes % width != 0)
+      throw InputError(Issue{{"--bytes"},
+                             "",
+                             formatted("{} bytes are no whole values of {}", bytes, name_of(query.dtype)),
+                             "multiples of a value of f32, f16 or bf16"});
+  return request;
+}
+
+/// "8 ranks on 2 x NVIDIA H200".
+std::string where_of(const CommBenchmark& found) {
+  std::string text;
+  std::map<std::string, int> names;
+  for (const DeviceFacts& device : found.devices) ++names[device.name];
+  for (const auto& [name, count] : names) text += formatted("{}{} x {}", text.empty() ? "" : ", ", count, name);
+  return text;
+}
+
+nlohmann::ordered_json json_of(const comm::DeviceReport& report, const CommBenchmark& found) {
+  nlohmann::ordered_json out = comm::device_json(report);
+  out["executor"] = "cuda";
+  out["environment"] = environment(found.devices);
+  out["environment"]["libraries"] = nlohmann::ordered_json::object();
+  for (const auto& [name, version] : library_versions()) out["environment"]["libraries"][name] = version;
+  out["device_of_rank"] = found.device_of;
+  return out;
+}
+
+}  // namespace
+
+void add_device_options(CLI::App& command, DeviceOptions& o) {
+  command.add_option("--executor", o.executor, "cost prices, cuda measures on the GPUs here")
+      ->check(CLI::IsMember({"cost", "cuda"}))
+      ->capture_default_str();
+  const auto group = [](CLI::Option* option) { return option->group("Options of --executor cuda"); };
+  group(command.add_option("--devices", o.devices, "device of each rank of this host; one given twice is shared")
+            ->delimiter(',')
+            ->check(CLI::Range(0, 1023)));
+  group(command
+            .add_option("--conditions", o.conditions,
+                        "graph (caches warm), cold (caches swept before each call), eager (launched one by one)")
+            ->delimiter(',')
+            ->check(CLI::IsMember({"graph", "cold", "eager"})));
+  group(command.add_flag("--check", o.check, "check sums only; without it they are checked before they are timed"));
+  group(command.add_option("--calls", o.calls, "calls in a graph")->check(CLI::Range(1, 4096))->capture_default_str());
+  group(command.add_option("--replays", o.replays, "replays of a graph at most")
+            ->check(CLI::Range(1, 100000))
+            ->capture_default_str());
+  group(bounded(command.add_option("--seconds", o.seconds, "for the replays of one backend, size and condition"), 0, 60)
+            ->capture_default_str());
+  group(bounded(command.add_option("--wait-limit", o.wait_limit, "seconds after which a wait for a rank is given up"),
+                0.1, 3600)
+            ->capture_default_str());
+  group(
+      command.add_option("--own", o.own, "KEY=VALUE of comm.own, as in wire=ll (repeatable)")->take_all()->expected(1));
+  group(command.add_option("--nccl", o.nccl, "KEY=VALUE of comm.nccl (repeatable)")->take_all()->expected(1));
+  group(
+      command.add_option("--fault", o.fault, "rank=R,call=C: that rank makes no call from C on, to see what is said"));
+  group(command.add_option("--format", o.format, "table, or the columns of nccl-tests")
+            ->check(CLI::IsMember({"table", "nccl-tests"}))
+            ->capture_default_str());
+}
+
+void refuse_without_measurement(const CLI::App& command) {
+  for (const CLI::Option* option : command.get_options())
+    if (option->get_group() == "Options of --executor cuda" && option->count() > 0)
+      throw InputError(Issue{{option->get_name()}, "", "is read by --executor cuda only", "--executor cuda"});
+}
+
+void run_on_devices(const DeviceOptions& options, const DeviceQuery& query, const CommonOptions& common) {
+  const comm::MeasureRequest request = request_of(options, query);
+  const CommBenchmark found = measure_comm(request);
+  if (!found.reports) return;
+  const comm::DeviceReport report = comm::device_report(found.measured, where_of(found), query.model);
+  const bool as_nccl_tests = options.format == "nccl-tests";
+  deliver(common, {as_nccl_tests ? comm::device_text_as_nccl_tests(report) : comm::device_text(report),
+                   [&] { return json_of(report, found); }, [&] { return comm::comm_csv(report.tables); }});
+  if (comm::any_failed(found.measured)) throw Error("a backend failed, see above");
+  const auto& backends = found.measured.backends;
+  if (std::all_of(backends.begin(), backends.end(), [](const auto& b) { return !b.refusal.empty(); }))
+    throw Unsupported("no backend can run here, see above");
+}
+
+}  // namespace specstep
