@@ -150,7 +150,7 @@ void add_comm(CLI::App& app) {
       ->capture_default_str();
   command->add_flag("--eager", options->eager, "launched one by one instead of in a CUDA graph");
   add_table_options(*command, *options);
-  add_device_options(*command, options->devices);
+  add_device_options(*command, options->devices, options->common);
   add_common(*command, options->common,
              "specstep comm asus_dual_turin_collapse --bytes 14336,43008 --backends nccl,pull1,island");
   command->callback([options, command] { run_comm(*options, *command); });

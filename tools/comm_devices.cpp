@@ -3,11 +3,14 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <charconv>
+#include <ctime>
 #include <map>
 #include <nlohmann/json.hpp>
 
 #include "comm/report/device_report.h"
+#include "comm/selector.h"
 #include "model/base/formatted.h"
+#include "model/base/units.h"
 #include "sim/comm_bench.h"
 #include "sim/environment.h"
 
@@ -73,7 +76,14 @@ comm::MeasureRequest request_of(const DeviceOptions& options, const DeviceQuery&
   return request;
 }
 
-/// "8 ranks on 2 x NVIDIA H200".
+std::string date_text() {
+  const std::time_t now = std::time(nullptr);
+  std::tm parts{};
+  gmtime_r(&now, &parts);
+  return formatted("{:04}-{:02}-{:02}", parts.tm_year + 1900, parts.tm_mon + 1, parts.tm_mday);
+}
+
+/// "2 x NVIDIA H200".
 std::string where_of(const CommBenchmark& found) {
   std::string text;
   std::map<std::string, int> names;
@@ -82,19 +92,42 @@ std::string where_of(const CommBenchmark& found) {
   return text;
 }
 
-nlohmann::ordered_json json_of(const comm::DeviceReport& report, const CommBenchmark& found) {
+/// The table, and what it was measured with.
+std::string saved(const comm::Selection& selection, const CommBenchmark& found) {
+  if (selection.rows.empty()) throw Error("--save-table: nothing was measured that a table could hold");
+  std::vector<std::string> comments{formatted("allreduce of {} on {} ranks, {}", name_of(found.measured.dtype),
+                                              found.measured.ranks, where_of(found)),
+                                    formatted("measured by specstep {} on {}", program_version(), date_text())};
+  std::string versions;
+  for (const auto& [name, version] : library_versions())
+    if (name == "cuda" || name == "cuda driver" || name == "nccl")
+      versions += formatted("{}{} {}", versions.empty() ? "" : ", ", name, version);
+  comments.push_back(versions);
+  for (const comm::Crossover& x : selection.crossovers)
+    comments.push_back(formatted("{} and {} cannot be told apart from {} to {}", x.below, x.above, bytes_text(x.low),
+                                 bytes_text(x.high)));
+  return comm::yaml_of(selection, comments);
+}
+
+nlohmann::ordered_json json_of(const comm::DeviceReport& report, const comm::Selection& selection,
+                               const CommBenchmark& found) {
   nlohmann::ordered_json out = comm::device_json(report);
   out["executor"] = "cuda";
   out["environment"] = environment(found.devices);
   out["environment"]["libraries"] = nlohmann::ordered_json::object();
   for (const auto& [name, version] : library_versions()) out["environment"]["libraries"][name] = version;
   out["device_of_rank"] = found.device_of;
+  out["table"] = nlohmann::ordered_json::array();
+  for (const comm::SelectedRow& row : selection.rows) {
+    out["table"].push_back({{"backend", row.backend}});
+    if (row.up_to_bytes) out["table"].back()["up_to_bytes"] = *row.up_to_bytes;
+  }
   return out;
 }
 
 }  // namespace
 
-void add_device_options(CLI::App& command, DeviceOptions& o) {
+void add_device_options(CLI::App& command, DeviceOptions& o, CommonOptions& common) {
   command.add_option("--executor", o.executor, "cost prices, cuda measures on the GPUs here")
       ->check(CLI::IsMember({"cost", "cuda"}))
       ->capture_default_str();
@@ -122,6 +155,8 @@ void add_device_options(CLI::App& command, DeviceOptions& o) {
   group(command.add_option("--nccl", o.nccl, "KEY=VALUE of comm.nccl (repeatable)")->take_all()->expected(1));
   group(
       command.add_option("--fault", o.fault, "rank=R,call=C: that rank makes no call from C on, to see what is said"));
+  group(command.add_option("--save-table", common.saved_table,
+                           "write which backend is fastest at which size, for comm.table_file of a run"));
   group(command.add_option("--format", o.format, "table, or the columns of nccl-tests")
             ->check(CLI::IsMember({"table", "nccl-tests"}))
             ->capture_default_str());
@@ -138,9 +173,13 @@ void run_on_devices(const DeviceOptions& options, const DeviceQuery& query, cons
   const CommBenchmark found = measure_comm(request);
   if (!found.reports) return;
   const comm::DeviceReport report = comm::device_report(found.measured, where_of(found), query.model);
-  const bool as_nccl_tests = options.format == "nccl-tests";
-  deliver(common, {as_nccl_tests ? comm::device_text_as_nccl_tests(report) : comm::device_text(report),
-                   [&] { return json_of(report, found); }, [&] { return comm::comm_csv(report.tables); }});
+  const comm::Selection selection = comm::select(comm::curves_to_select(found.measured));
+  std::string text = options.format == "table" ? comm::device_text(report) : comm::device_text_as_nccl_tests(report);
+  const std::string indent = options.format == "table" ? "" : "# ";
+  for (const std::string& line : CLI::detail::split(comm::text_of(selection), '\n'))
+    if (!line.empty()) text += formatted("{}{}\n", indent, line);
+  deliver(common, {text, [&] { return json_of(report, selection, found); },
+                   [&] { return comm::comm_csv(report.tables); }, [&] { return saved(selection, found); }});
   if (comm::any_failed(found.measured)) throw Error("a backend failed, see above");
   const auto& backends = found.measured.backends;
   if (std::all_of(backends.begin(), backends.end(), [](const auto& b) { return !b.refusal.empty(); }))

@@ -29,7 +29,7 @@ struct DeviceOptions {
 };
 
 /// Adds the options to `specstep comm`.
-void add_device_options(CLI::App& command, DeviceOptions& options);
+void add_device_options(CLI::App& command, DeviceOptions& options, CommonOptions& common);
 
 /// Throws InputError that names an option which only a measurement reads.
 void refuse_without_measurement(const CLI::App& command);

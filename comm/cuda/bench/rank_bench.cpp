@@ -18,12 +18,15 @@ namespace specstep::comm {
 
 namespace {
 
-constexpr int rounds = 4;        // calls of a check, each with its own values
+constexpr int most_rounds = 4;   // calls of a check, each with its own values
 constexpr int graph_checks = 3;  // replays of it
 constexpr int chunk_replays = 4;
 constexpr int cold_calls = 32;
 constexpr int least_replays = 3;
 constexpr double host_grace_seconds = 5;  // a wait on the device should say first what it waited for
+
+/// Fewer for large messages, whose sums a host takes long to add up.
+int rounds_of(std::int64_t bytes) { return bytes > 256 * 1024 ? 2 : most_rounds; }
 
 std::int64_t largest_of(const std::vector<std::int64_t>& sizes) {
   return *std::max_element(sizes.begin(), sizes.end());
@@ -55,8 +58,8 @@ RankBench::RankBench(const MeasureRequest& request, Bootstrap& group, DeviceComm
     : request_(request), group_(group), comm_(comm), stream_(make_stream()) {
   const auto largest = static_cast<std::size_t>(largest_of(request.sizes));
   values_ = DeviceArray(largest);
-  given_ = DeviceArray(rounds * largest);
-  sums_ = DeviceArray(rounds * largest);
+  given_ = DeviceArray(most_rounds * largest);
+  sums_ = DeviceArray(most_rounds * largest);
   const bool sweeps = first_on_device(group) && request.cold && !request.check_only;
   if (sweeps) swept_ = DeviceArray(2 * cache_bytes());
   for (int i = 0; i <= chunk_replays; ++i) events_.push_back(make_event());
@@ -99,7 +102,7 @@ void RankBench::sweep() const {
 SumFaults RankBench::faults(std::int64_t bytes, double rounding) {
   SumFaults out;
   std::vector<std::byte> got(static_cast<std::size_t>(bytes));
-  for (int round = 0; round < rounds; ++round) {
+  for (int round = 0; round < rounds_of(bytes); ++round) {
     const std::byte* from = sums_.data() + static_cast<std::size_t>(round) * got.size();
     check(cudaMemcpyAsync(got.data(), from, got.size(), cudaMemcpyDeviceToHost, stream_.get()), "reading sums");
     wait("reading sums");
@@ -114,6 +117,7 @@ void RankBench::verify(MeasuredSize& size, double rounding) {
   const std::string what = formatted("checking sums of {} B", size.bytes);
   const auto bytes = static_cast<std::size_t>(size.bytes);
   const std::int64_t count = site_of(size.bytes).count;
+  const int rounds = rounds_of(size.bytes);
   for (int round = 0; round < rounds; ++round) {
     const auto values = check_values(group_.rank(), group_.ranks(), count, request_.dtype, round);
     check(cudaMemcpyAsync(given_.data() + static_cast<std::size_t>(round) * bytes, values.data(), bytes,
@@ -122,10 +126,10 @@ void RankBench::verify(MeasuredSize& size, double rounding) {
     wait(what);
   }
   const auto sum_all = [&] {
-    for (std::size_t round = 0; round < rounds; ++round) {
-      std::byte* to = sums_.data() + round * bytes;
-      check(cudaMemcpyAsync(to, given_.data() + round * bytes, bytes, cudaMemcpyDeviceToDevice, stream_.get()),
-            "copying values");
+    for (int round = 0; round < rounds; ++round) {
+      const std::size_t at = static_cast<std::size_t>(round) * bytes;
+      std::byte* to = sums_.data() + at;
+      check(cudaMemcpyAsync(to, given_.data() + at, bytes, cudaMemcpyDeviceToDevice, stream_.get()), "copying values");
       all_reduce({to, count});
     }
   };
@@ -134,7 +138,7 @@ void RankBench::verify(MeasuredSize& size, double rounding) {
   wait(what);
   SumFaults found = faults(size.bytes, rounding);
   const GraphExec graph = graph_of(sum_all);
-  check(cudaMemsetAsync(sums_.data(), 0xFF, rounds * bytes, stream_.get()), "clearing sums");
+  check(cudaMemsetAsync(sums_.data(), 0xFF, static_cast<std::size_t>(rounds) * bytes, stream_.get()), "clearing sums");
   wait(what);
   group_.barrier(what + " in a graph");
   for (int i = 0; i < graph_checks; ++i) replay(graph);
