@@ -103,7 +103,7 @@ SumFaults faults_of_sums(const std::vector<std::byte>& got, int ranks, DType dty
     std::memcpy(&bits, at, width);
     const int sum = sum_at(ranks, i, round);
     const double error = std::abs(decoded(bits, dtype) - sum);
-    double magnitude = std::abs(sum);
+    double magnitude = 0;
     for (int r = 0; r < ranks; ++r) magnitude += std::abs(check_value(r, ranks, i, round));
     // What is not a number is wrong as well.
     if (!(rounding > 0 && error <= rounding * magnitude)) ++out.wrong;

@@ -84,8 +84,8 @@ struct SumFaults {
   std::int64_t wrong = 0;
   double largest_error = 0;
 };
-/// `got` against the sums, bit by bit. With a relative rounding error of values, those within it are right: of each
-/// rank's value once, and of the sum once.
+/// `got` against the sums, bit by bit. Of backends that are not exact values are right within `rounding`, a share of
+/// the sum of the magnitudes; 0 for exact ones.
 SumFaults faults_of_sums(const std::vector<std::byte>& got, int ranks, DType dtype, int round, double rounding);
 
 }  // namespace specstep::comm

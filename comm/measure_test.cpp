@@ -86,7 +86,7 @@ TEST(SumFaults, AreCounted) {
 
 TEST(SumFaults, WithinTheRoundingOfACodecAreNone) {
   auto sums = check_sums(4, 100, DType::f32, 0);
-  double magnitude = std::abs(std::bit_cast<float>(bits_at(sums, 9, 4)));
+  double magnitude = 0;
   for (int r = 0; r < 4; ++r) magnitude += std::abs(check_value(r, 4, 9, 0));
   const auto with_error = [&](double share) {
     auto off = sums;

@@ -4,8 +4,9 @@
 #include <set>
 
 #include "comm/backend.h"
+#include "comm/caps.h"
 #include "comm/cuda/bench/rank_bench.h"
-#include "comm/dispatch.h"
+#include "comm/protocol/quantised.h"
 #include "model/base/formatted.h"
 #include "sim/cuda/check.h"
 #include "sim/cuda/facts.h"
@@ -18,8 +19,11 @@ namespace {
 
 using Ends = std::vector<std::unique_ptr<comm::Bootstrap>>;
 
-// e4m3 has three bits of fraction; its scales add little.
-constexpr double fp8_rounding = 0.0625 * 1.05;
+/// Share of the sum of magnitudes that values may be off: the bound of q8's two roundings, and what its scales add for
+/// values far below the largest of their group.
+double rounding_of(const std::string& id) {
+  return comm::caps_of(id).lossless ? 0 : comm::protocol::error_bound(1, 0) + 0.003;
+}
 
 int usable_devices() {
   int count = 0;
@@ -30,13 +34,11 @@ int usable_devices() {
   return count;
 }
 
-bool exchanges(const std::string& id) { return id != "null" && id != "delay"; }
-
 std::vector<std::string> backends_of(const comm::MeasureRequest& request) {
   if (!request.backends.empty()) return request.backends;
   std::vector<std::string> ids;
   for (const comm::BackendRow& row : comm::backends())
-    if (exchanges(row.id)) ids.push_back(row.id);
+    if (comm::caps_of(row.id).exchanges) ids.push_back(row.id);
   return ids;
 }
 
@@ -145,7 +147,7 @@ class CommBench {
     size.bytes = bytes;
     if (request_.fault && bytes != request_.sizes.front()) return size;
     try {
-      if (exchanges(id) && !request_.fault) mine.bench->verify(size, comm::gives_sum(id) ? 0 : fp8_rounding);
+      if (comm::caps_of(id).exchanges && !request_.fault) mine.bench->verify(size, rounding_of(id));
       if (!request_.check_only && size.wrong == 0) mine.bench->time(size);
     } catch (const Unsupported& e) {
       size.refusal = e.what();
