@@ -1,7 +1,9 @@
 // One allreduce measured on devices: what is asked, and what was found. The CUDA module carries it out.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -34,7 +36,8 @@ struct MeasureRequest {
   NcclSettings nccl;
   const Topology* target = nullptr;  // delay: the fabric that is waited for; outlives the measurement
   double wait_limit_seconds = 30;
-  std::optional<CommFault> fault;  // then only the graph of the first size is run
+  std::function<void(const std::string&)> progress;  // told what comes next, on the process that reports
+  std::optional<CommFault> fault;                    // then only the graph of the first size is run
 };
 
 /// Seconds of one call on the slowest rank: of a replay, divided by its calls. p99 of few replays is the slowest one.

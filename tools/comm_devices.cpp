@@ -13,6 +13,7 @@
 #include "model/base/units.h"
 #include "sim/comm_bench.h"
 #include "sim/environment.h"
+#include "tools/progress_line.h"
 
 namespace specstep {
 
@@ -169,8 +170,12 @@ void refuse_without_measurement(const CLI::App& command) {
 }
 
 void run_on_devices(const DeviceOptions& options, const DeviceQuery& query, const CommonOptions& common) {
-  const comm::MeasureRequest request = request_of(options, query);
-  const CommBenchmark found = measure_comm(request);
+  comm::MeasureRequest request = request_of(options, query);
+  const CommBenchmark found = [&] {
+    const ProgressLine line(common.quiet);
+    request.progress = [&](const std::string& text) { line.show(text); };
+    return measure_comm(request);
+  }();
   if (!found.reports) return;
   const comm::DeviceReport report = comm::device_report(found.measured, where_of(found), query.model);
   const comm::Selection selection = comm::select(comm::curves_to_select(found.measured));

@@ -164,14 +164,24 @@ class CommBench {
     (void)cudaGetLastError();  // of a backend that failed
   }
 
+  /// What ranks said, without those who only repeat that another one failed.
+  static std::vector<std::string> reasons(const std::vector<OnRank>& ranks) {
+    const auto repeats = [&](const std::string& text) {
+      return std::any_of(ranks.begin(), ranks.end(), [&](const OnRank& other) {
+        return !other.failure.empty() && other.failure != text && text.find(other.failure) != std::string::npos;
+      });
+    };
+    std::set<std::string> told;
+    for (const OnRank& one : ranks)
+      if (!one.failure.empty() && !repeats(one.failure)) told.insert(one.failure);
+    return {told.begin(), told.end()};
+  }
+
   static comm::MeasuredBackend merged(const std::string& id, std::vector<OnRank>& ranks) {
     comm::MeasuredBackend out;
     for (OnRank& one : ranks)
       if (!one.found.refusal.empty() && out.refusal.empty()) out.refusal = one.found.refusal;
-    std::set<std::string> told;
-    for (const OnRank& one : ranks)
-      if (out.refusal.empty() && !one.failure.empty() && told.insert(one.failure).second)
-        out.failures.push_back(one.failure);
+    if (out.refusal.empty()) out.failures = reasons(ranks);
     if (out.refusal.empty() && out.failures.empty()) out = std::move(ranks.front().found);
     out.id = id;
     return out;
@@ -202,7 +212,10 @@ CommBenchmark measure_comm(const comm::MeasureRequest& request) {
   out.measured.ranks = bench.ranks();
   out.measured.dtype = request.dtype;
   out.measured.ranks_per_device = most_sharing(out.device_of);
-  for (const std::string& id : backends_of(request)) out.measured.backends.push_back(bench.measure(id));
+  for (const std::string& id : backends_of(request)) {
+    if (request.progress && out.reports) request.progress("measuring " + id);
+    out.measured.backends.push_back(bench.measure(id));
+  }
   return out;
 }
 
