@@ -118,7 +118,8 @@ void Comms::note(const std::string& text) {
 
 /// Measures the backends among these ranks, once, where that is what `auto` does.
 void Comms::probe(Members members, const comm::Call& call, const ParallelLayout& layout) {
-  const bool wanted = config_.comm.probe == CommProbe::measured && config_.comm.pick(call.bytes) == "auto";
+  const bool wanted =
+      call.ranks > 1 && config_.comm.probe == CommProbe::measured && config_.comm.pick(call.bytes) == "auto";
   if (!wanted || probed_.contains(members)) return;
   comm::Probe found =
       comm::probe(request_of("auto", call.ranks), DType::bf16, probe_seconds, group_of(members, layout));
