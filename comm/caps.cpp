@@ -15,7 +15,7 @@ Caps nccl() {
   c.fp32 = false;
   c.rank_order = false;
   c.max_ranks = 1024;
-  c.limits = "rounds at every hop; the same bits in every run as long as NCCL takes the same algorithm and channels";
+  c.limits = "rounds at every hop; runs are alike while NCCL takes the same algorithm and channels";
   return c;
 }
 

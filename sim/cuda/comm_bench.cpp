@@ -6,6 +6,7 @@
 #include "comm/backend.h"
 #include "comm/caps.h"
 #include "comm/cuda/bench/rank_bench.h"
+#include "comm/cuda/queues.h"
 #include "comm/protocol/quantised.h"
 #include "model/base/formatted.h"
 #include "sim/cuda/check.h"
@@ -26,6 +27,7 @@ double rounding_of(const std::string& id) {
 }
 
 int usable_devices() {
+  comm::ask_for_queues();
   int count = 0;
   const cudaError_t status = cudaGetDeviceCount(&count);
   if (status != cudaSuccess || count == 0)

@@ -4,6 +4,7 @@
 #include <cstring>
 #include <set>
 
+#include "comm/cuda/queues.h"
 #include "model/base/formatted.h"
 #include "sim/module.h"
 
@@ -55,6 +56,7 @@ std::vector<int> devices_of(const RunConfig& config, const std::vector<std::uniq
 }  // namespace
 
 int device_count() {
+  comm::ask_for_queues();
   int count = 0;
   const cudaError_t status = cudaGetDeviceCount(&count);
   if (status != cudaSuccess || count == 0)
