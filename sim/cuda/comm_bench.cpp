@@ -6,7 +6,7 @@
 #include "comm/backend.h"
 #include "comm/caps.h"
 #include "comm/cuda/bench/rank_bench.h"
-#include "comm/cuda/queues.h"
+#include "comm/cuda/let_share.h"
 #include "comm/protocol/quantised.h"
 #include "model/base/formatted.h"
 #include "sim/cuda/check.h"
@@ -26,8 +26,9 @@ double rounding_of(const std::string& id) {
   return comm::caps_of(id).lossless ? 0 : comm::protocol::error_bound(1, 0) + 0.003;
 }
 
-int usable_devices() {
-  comm::ask_for_queues();
+int usable_devices(const comm::MeasureRequest& request) {
+  const std::set<int> different(request.devices.begin(), request.devices.end());
+  if (different.size() < request.devices.size()) comm::let_ranks_share();
   int count = 0;
   const cudaError_t status = cudaGetDeviceCount(&count);
   if (status != cudaSuccess || count == 0)
@@ -94,7 +95,7 @@ class CommBench {
  public:
   explicit CommBench(const comm::MeasureRequest& request)
       : request_(request),
-        devices_(usable_devices()),
+        devices_(usable_devices(request)),
         ends_(ends_of(request, devices_)),
         team_(static_cast<int>(ends_.size())) {
     for (const auto& end : ends_) device_of_.push_back(device_of(request, *end, devices_));
