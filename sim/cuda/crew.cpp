@@ -1,10 +1,10 @@
 #include "sim/cuda/crew.h"
 
 #include <algorithm>
-#include <cstdlib>
 #include <cstring>
 #include <set>
 
+#include "comm/cuda/let_share.h"
 #include "model/base/formatted.h"
 #include "sim/module.h"
 
@@ -53,13 +53,9 @@ std::vector<int> devices_of(const RunConfig& config, const std::vector<std::uniq
   return out;
 }
 
-/// Ranks that share a device wait there for each other. CUDA must then load all kernels at once, since loading one
-/// later may wait for those that wait; and it needs a queue for each stream. Both are read when CUDA starts.
-void let_ranks_share(const RunConfig& config) {
+void prepare_sharing(const RunConfig& config) {
   const std::set<std::int64_t> devices(config.measure.cuda.devices.begin(), config.measure.cuda.devices.end());
-  if (devices.size() == config.measure.cuda.devices.size()) return;
-  setenv("CUDA_MODULE_LOADING", "EAGER", 0);
-  setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", 0);
+  if (devices.size() < config.measure.cuda.devices.size()) comm::let_ranks_share();
 }
 
 }  // namespace
@@ -77,7 +73,7 @@ int device_count() {
 }
 
 Crew::Crew(const RunConfig& config)
-    : ends_((let_ranks_share(config), device_count(), make_ends(config))),
+    : ends_((prepare_sharing(config), device_count(), make_ends(config))),
       device_of_(devices_of(config, ends_)),
       free_at_start_(free_now()),
       team_(static_cast<int>(ends_.size())) {
