@@ -55,12 +55,15 @@ std::vector<int> devices_of(const RunConfig& config, const std::vector<std::uniq
 }  // namespace
 
 int device_count() {
-  int count = 0;
+  int count = 0, driver = 0;
   const cudaError_t status = cudaGetDeviceCount(&count);
-  if (status != cudaSuccess || count == 0)
-    throw Unsupported(formatted("executor 'cuda': no GPU can be used here ({}); usable here: cost, host",
-                                status == cudaSuccess ? "no device" : cudaGetErrorString(status)));
-  return count;
+  if (status == cudaSuccess && count > 0) return count;
+  // Without a driver CUDA says that its version is insufficient.
+  const bool missing = cudaDriverGetVersion(&driver) == cudaSuccess && driver == 0;
+  throw Unsupported(formatted("executor 'cuda': no GPU can be used here ({}); usable here: cost, host",
+                              missing                 ? "no NVIDIA driver"
+                              : status == cudaSuccess ? "no device"
+                                                      : cudaGetErrorString(status)));
 }
 
 Crew::Crew(const RunConfig& config)
