@@ -51,7 +51,7 @@ struct AttentionCall {
 };
 /// Front of every workspace of this room: counters, zeroed once by the owner; the kernels leave them zero. One
 /// workspace as large as the largest need serves all calls of a stream.
-inline constexpr std::int64_t counter_bytes = 65536 * 4;
+inline constexpr std::int64_t counter_bytes = std::int64_t{65536} * 4;
 /// Bytes for this operation on the current device. op.context + op.queries decides the number of parts; the kernels
 /// read the true lengths from the pass, so longer and shorter contexts are right as well, only in other parts.
 std::int64_t attention_workspace(const Attention& op);
