@@ -33,7 +33,8 @@ class Products {
   Products& operator=(const Products&) = delete;
 
   /// Chooses the algorithm of a shape: every rank of `sharing` calls it in the same order. Times what cublasLt proposes
-  /// with weights that are not in the cache, in a graph. Does nothing for a shape it knows.
+  /// with weights that are not in the cache, in a graph, each behind a small kernel, as in a pass: one that overlaps
+  /// with its like gains nothing. Does nothing for a shape it knows.
   void prepare(const GemmShape& shape, bool sharing, cudaStream_t stream);
   /// The shape must be prepared. `out` is written whole.
   void run(const GemmShape& shape, const void* in, const void* weight, void* out, cudaStream_t stream);
@@ -54,6 +55,7 @@ class Products {
   DeviceBuffer workspace_;
   struct Tuning {
     DeviceBuffer weights, in, out;
+    DeviceBuffer mark;  // what a kernel between two products writes
     std::int64_t copies = 1;
   };
   std::unique_ptr<Tuning> tuning_;
