@@ -135,7 +135,8 @@ class PeerMemory::Part::OwnDevice final : public Part {
 class PeerMemory::Part::OwnHost final : public Part {
  public:
   OwnHost(std::size_t bytes, int rank)
-      : name_(formatted("/specstep.{}.{}", getpid(), rank)), shared_(name_, bytes, true) {
+      : name_(formatted("/specstep.{}.{}.{:x}", getpid(), rank, reinterpret_cast<std::uintptr_t>(this))),
+        shared_(name_, bytes, true) {
     check(cudaHostRegister(shared_.at(), bytes, cudaHostRegisterPortable | cudaHostRegisterMapped),
           "mapping host memory for devices");
     std::memset(shared_.at(), 0, bytes);

@@ -2,6 +2,7 @@
 #include "comm/cuda/own/own_comm.h"
 #include "comm/cuda/own/own_kernel.cuh"
 #include "comm/cuda/rows.h"
+#include "comm/footprint.h"
 
 namespace specstep::comm {
 
@@ -9,13 +10,12 @@ std::unique_ptr<DeviceComm> open_push1(const CommRequest& request, Bootstrap& gr
   // Inboxes grow with the ranks: 4 MiB in one piece for two, 1 MiB for eight, which is beyond where two stages win.
   OwnKind kind;
   kind.id = "push1";
+  kind.regions = own_regions("push1", request.own, 1);
   kind.inbox_bytes = std::size_t{16} << 20;
   kind.note = "wire " + request.own.wire;
   if (request.own.wire == "ll") {
-    kind.regions.lines = true;
     kind.launch = launch_own<protocol::Protocol::push_ll>;
   } else {
-    kind.regions.packs = true;
     kind.launch = launch_own<protocol::Protocol::push_sentinel>;
   }
   return std::make_unique<OwnComm>(kind, request, group);

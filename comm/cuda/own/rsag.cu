@@ -2,19 +2,19 @@
 #include "comm/cuda/own/own_comm.h"
 #include "comm/cuda/own/own_kernel.cuh"
 #include "comm/cuda/rows.h"
+#include "comm/footprint.h"
 
 namespace specstep::comm {
 
 std::unique_ptr<DeviceComm> open_rsag(const CommRequest& request, Bootstrap& group) {
   OwnKind kind;
   kind.id = "rsag";
+  kind.regions = own_regions("rsag", request.own, 1);
   kind.inbox_bytes = std::size_t{16} << 20;
   kind.note = "transfer by " + request.own.transfer;
   if (request.own.transfer == "pull") {
-    kind.regions.input = kind.regions.reduced = true;
     kind.launch = launch_own<protocol::Protocol::pull_two_stage>;
   } else {
-    kind.regions.partials = kind.regions.results = true;
     kind.launch = launch_own<protocol::Protocol::push_two_stage>;
   }
   return std::make_unique<OwnComm>(kind, request, group);
