@@ -53,9 +53,34 @@ void describe(Fields& f, CommSpec& s) {
   f.optional("table", s.table, "backend by message size, smallest first; overrides backend");
   f.optional("embedding_allreduce", s.embedding_allreduce, "sum the vocabulary-parallel embedding over ranks");
   f.optional("logits_gather", s.logits_gather, "gather vocabulary-parallel logits on every rank");
+  f.optional("fusion", s.fusion,
+             "rmsnorm: allreduces of the layers go on with the residual sum and the norm in one kernel, where the "
+             "backend can");
   f.optional("nccl", s.nccl, "settings of the NCCL library, where the cuda executor runs nccl");
   f.optional("own", s.own, "settings of specstep's own backends, where the cuda executor runs one");
 }
+
+namespace {
+
+/// Some backend that may be picked has to fuse; rows of a table whose backend cannot keep the two apart (config_notes).
+void check_fusion(const CommSpec& s, Checker& c) {
+  if (s.fusion == CommFusion::none) return;
+  std::vector<std::string> can, asked;
+  for (const comm::BackendRow& row : comm::backends())
+    if (row.fuses_norm) can.push_back(row.id);
+  for (const CommRule& rule : s.table) asked.push_back(rule.backend);
+  if (asked.empty()) asked.push_back(s.pick(1));
+  const auto may = [&](const std::string& id) {
+    return is_comm_choice(id) || std::find(can.begin(), can.end(), id) != can.end();
+  };
+  if (std::any_of(asked.begin(), asked.end(), may)) return;
+  c.fail("fusion",
+         asked.size() == 1 ? formatted("{} cannot go on with a norm inside its allreduce", asked[0])
+                           : "no backend of the table can go on with a norm inside its allreduce",
+         formatted("none, or one of {} as the backend", one_of(can)));
+}
+
+}  // namespace
 
 void check(const CommSpec& s, Checker& c) {
   std::vector<std::string> names;
@@ -84,6 +109,7 @@ void check(const CommSpec& s, Checker& c) {
       c.fail(key + ".up_to_kib", "does not grow", "sizes ascending");
     last = s.table[i].up_to_kib.value_or(last);
   }
+  check_fusion(s, c);
 }
 
 void describe(Fields& f, TreeSpec& t) {
