@@ -30,11 +30,27 @@ using Integers = std::vector<int>;
 
 inline std::size_t width(DType dtype) { return dtype == DType::f32 ? 4 : 2; }
 
-/// Integers of at most 256 are exact in f32 and in bf16, whose bits are the upper half of f32's.
+/// Bits of an integer: of at most 256 exact in f32, in f16, whose exponents have a bias of 15, and in bf16, whose bits
+/// are the upper half of f32's.
+inline std::uint32_t bits_of(int value, DType dtype) {
+  const auto bits = std::bit_cast<std::uint32_t>(static_cast<float>(value));
+  if (dtype == DType::f32) return bits;
+  if (dtype == DType::bf16) return bits >> 16;
+  if (value == 0) return 0;
+  return ((bits >> 16) & 0x8000U) | ((((bits >> 23) & 0xFFU) - 112U) << 10) | ((bits >> 13) & 0x3FFU);
+}
+inline float value_of(std::uint32_t bits, DType dtype) {
+  if (dtype == DType::f32) return std::bit_cast<float>(bits);
+  if (dtype == DType::bf16) return std::bit_cast<float>(bits << 16);
+  if ((bits & 0x7FFFU) == 0) return 0;
+  return std::bit_cast<float>(((bits & 0x8000U) << 16) | ((((bits >> 10) & 0x1FU) + 112U) << 23) |
+                              ((bits & 0x3FFU) << 13));
+}
+
 inline std::string encoded(const Integers& values, DType dtype) {
   std::string out;
   for (const int v : values) {
-    const auto bits = std::bit_cast<std::uint32_t>(static_cast<float>(v)) >> (dtype == DType::f32 ? 0 : 16);
+    const std::uint32_t bits = bits_of(v, dtype);
     out.append(reinterpret_cast<const char*>(&bits), width(dtype));
   }
   return out;
@@ -45,7 +61,7 @@ inline std::vector<float> decoded(const std::string& bytes, DType dtype) {
   for (std::size_t at = 0; at < bytes.size(); at += width(dtype)) {
     std::uint32_t bits = 0;
     std::memcpy(&bits, bytes.data() + at, width(dtype));
-    out.push_back(std::bit_cast<float>(bits << (dtype == DType::f32 ? 0 : 16)));
+    out.push_back(value_of(bits, dtype));
   }
   return out;
 }
