@@ -38,6 +38,14 @@ int multiprocessors() {
   return count;
 }
 
+/// Blocks of a cluster at most; 1 where the device has none.
+unsigned clusters_of() {
+  int device = 0, launches = 0;
+  check(cudaGetDevice(&device), "asking for the device");
+  check(cudaDeviceGetAttribute(&launches, cudaDevAttrClusterLaunch, device), "asking for clusters");
+  return launches != 0 ? most_cluster : 1;
+}
+
 constexpr std::size_t counters_apart = 64;  // words: a line for the epoch, one for those who have seen it
 
 std::unique_ptr<std::uint32_t, FreeDevice> make_counters() {
@@ -104,6 +112,7 @@ OwnComm::OwnComm(const OwnKind& kind, const CommRequest& request, Bootstrap& gro
   sharing_ = ranks_on_my_device(group);
   most_blocks_ = least_of_all(group, request.own.blocks > 0 ? static_cast<unsigned>(request.own.blocks)
                                                             : blocks_beside(multiprocessors(), sharing_));
+  cluster_ = static_cast<int>(least_of_all(group, clusters_of()));
   kind_.regions.exchange = exchange_bytes;
   group_.capacity = capacity_of(kind_, request.own, group.ranks(), most_blocks_);
   room_ = room_of(kind_.regions, group_.capacity);
@@ -115,6 +124,7 @@ OwnComm::OwnComm(const OwnKind& kind, const CommRequest& request, Bootstrap& gro
   group_.limit_ns = static_cast<std::uint64_t>(request.wait_limit_seconds * 1e9);
   describe_group(request.first_epoch);
   check_sums();
+  check_norms();
   site_ = 0;
 }
 
