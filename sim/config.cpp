@@ -77,7 +77,7 @@ void check_fusion(const CommSpec& s, Checker& c) {
   c.fail("fusion",
          asked.size() == 1 ? formatted("{} cannot go on with a norm inside its allreduce", asked[0])
                            : "no backend of the table can go on with a norm inside its allreduce",
-         formatted("none, or one of {} as the backend", one_of(can)));
+         formatted("none, or {} as the backend", one_of(can)));
 }
 
 }  // namespace
