@@ -41,8 +41,9 @@ class DeviceComm {
   virtual void all_reduce(void* values, std::int64_t count, DType dtype, cudaStream_t stream) = 0;
   /// Whether all_reduce_norm is one kernel for the sizes that it is meant for: tokens of a decode or a verify pass.
   virtual bool fuses_norm() const { return false; }
-  /// Throws Unsupported where the backend cannot. All ranks pass equal rows, widths and types; calls beyond what a
-  /// kernel holds are carried out as two steps, with the same result but for the order in which squares are added.
+  /// Throws Unsupported where the backend cannot. All ranks pass equal rows, widths and types, and arrays that all
+  /// begin at 16 bytes or on no rank. Calls beyond what a kernel holds are two steps, with the same result but for the
+  /// order in which squares are added.
   virtual void all_reduce_norm(const FusedNorm& call, cudaStream_t stream);
   /// all[r] = part of rank r; `count` values a rank.
   virtual void all_gather(const void* part, void* all, std::int64_t count, DType dtype, cudaStream_t stream) = 0;

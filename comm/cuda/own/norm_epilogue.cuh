@@ -10,54 +10,65 @@ namespace specstep::comm {
 
 inline constexpr int most_row_warps = 32;
 
+/// The two halves of a barrier of all threads of a cluster; nothing where the device has none. Threads of a warp may
+/// come one by one.
+__device__ inline void arrive_in_cluster() {
+  NV_IF_TARGET(NV_PROVIDES_SM_90, (asm volatile("barrier.cluster.arrive.release;" ::: "memory");))
+}
+__device__ inline void wait_for_cluster() {
+  NV_IF_TARGET(NV_PROVIDES_SM_90, (asm volatile("barrier.cluster.wait.acquire;" ::: "memory");))
+}
+
+/// Writes to the place of `mine` in the shared memory of a block of the cluster.
+__device__ inline void store_in_cluster([[maybe_unused]] float* mine, [[maybe_unused]] unsigned block,
+                                        [[maybe_unused]] float value) {
+  NV_IF_TARGET(NV_PROVIDES_SM_90, (const auto here = static_cast<std::uint32_t>(__cvta_generic_to_shared(mine));
+                                   std::uint32_t there; asm("mapa.shared::cluster.u32 %0, %1, %2;"
+                                                            : "=r"(there)
+                                                            : "r"(here), "r"(block));
+                                   asm volatile("st.shared::cluster.f32 [%0], %1;" ::"r"(there), "f"(value)
+                                                : "memory");))
+}
+
 /// Adds over all threads of the blocks that share a row; each gets the same bits. Blocks of a cluster are neighbours in
 /// the grid. Sums of one call follow each other; every thread takes part in each.
 class RowSum {
  public:
-  __device__ explicit RowSum(int cluster) : cluster_(cluster) {
-    // Nobody writes to a block that has not begun: this half of a barrier is waited for before the first write.
-    if (cluster_ > 1) NV_IF_TARGET(NV_PROVIDES_SM_90, (asm volatile("barrier.cluster.arrive.release;" ::: "memory");))
+  /// Nobody writes to a block that has not begun: this half of a barrier is waited for before the first write.
+  __device__ explicit RowSum(int cluster) : cluster_(static_cast<unsigned>(cluster)) {
+    if (cluster_ > 1) arrive_in_cluster();
   }
 
   /// `parts`: [2][most_cluster * most_row_warps] of shared memory, which nothing else uses. Turns alternate, so that a
   /// block which is one sum ahead does not overwrite what a slower one still adds.
   __device__ float operator()(float value, float* parts) {
-    constexpr unsigned all = 0xFFFFFFFFU;
-    for (int step = 16; step > 0; step /= 2) value += __shfl_xor_sync(all, value, step);
-    const unsigned lane = threadIdx.x % 32, warp = threadIdx.x / 32, warps = blockDim.x / 32;
-    float* mine = parts + turn_ * most_cluster * most_row_warps;
+    const unsigned lane = threadIdx.x % 32, warps = blockDim.x / 32;
+    float* turn = parts + turn_ * most_cluster * most_row_warps;
+    float* mine = turn + blockIdx.x % cluster_ * warps + threadIdx.x / 32;
     turn_ ^= 1U;
+    value = over_warp(value);
     if (cluster_ == 1) {
-      if (lane == 0) mine[warp] = value;
+      if (lane == 0) *mine = value;
       __syncthreads();
     } else {
-      const unsigned block = blockIdx.x % static_cast<unsigned>(cluster_);
-      NV_IF_TARGET(NV_PROVIDES_SM_90, (share(mine + block * warps + warp, value);))
+      if (!begun_) wait_for_cluster();
+      begun_ = true;
+      if (lane < cluster_) store_in_cluster(mine, lane, value);
+      arrive_in_cluster();
+      wait_for_cluster();
     }
     float sum = 0;
-    for (unsigned i = lane; i < static_cast<unsigned>(cluster_) * warps; i += 32) sum += mine[i];
-    for (int step = 16; step > 0; step /= 2) sum += __shfl_xor_sync(all, sum, step);
-    return sum;
+    for (unsigned i = lane; i < cluster_ * warps; i += 32) sum += turn[i];
+    return over_warp(sum);
   }
 
  private:
-  /// Writes to the same place in every block of the cluster, and waits until all have.
-  __device__ void share(float* place, float value) {
-    NV_IF_TARGET(NV_PROVIDES_SM_90,
-                 (if (!begun_) asm volatile("barrier.cluster.wait.acquire;" ::
-                                                : "memory");
-                  begun_ = true; if (threadIdx.x % 32 < static_cast<unsigned>(cluster_)) {
-                    const auto here = static_cast<std::uint32_t>(__cvta_generic_to_shared(place));
-                    std::uint32_t there;
-                    asm("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(there) : "r"(here), "r"(threadIdx.x % 32));
-                    asm volatile("st.shared::cluster.f32 [%0], %1;" ::"r"(there), "f"(value) : "memory");
-                  } asm volatile("barrier.cluster.arrive.release;" ::
-                                     : "memory");
-                  asm volatile("barrier.cluster.wait.acquire;" ::
-                                   : "memory");))
+  __device__ static float over_warp(float value) {
+    for (int step = 16; step > 0; step /= 2) value += __shfl_xor_sync(0xFFFFFFFFU, value, step);
+    return value;
   }
 
-  int cluster_;
+  unsigned cluster_;
   unsigned turn_ = 0;
   bool begun_ = false;
 };
