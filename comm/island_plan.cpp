@@ -3,7 +3,13 @@
 #include "comm/island_plan.h"
 
 #include <algorithm>
+#include <limits>
 #include <map>
+
+#include "comm/schedule_price.h"
+#include "comm/schedules/schedules.h"
+#include "model/base/error.h"
+#include "model/base/formatted.h"
 
 namespace specstep::comm {
 namespace {
@@ -46,6 +52,25 @@ std::vector<Islands> island_plans(const Topology& topology, int ranks) {
     }
   }
   return plans;
+}
+
+Islands cheapest_islands(const Topology& topology, int ranks) {
+  constexpr double bytes = 65536;
+  if (gpu_count(topology) < ranks)
+    throw Unsupported(
+        formatted("the fabric has {} GPUs, not {}: where islands are, it does not say", gpu_count(topology), ranks));
+  Islands cheapest;
+  double least = std::numeric_limits<double>::infinity();
+  for (const Islands& plan : island_plans(topology, ranks)) {
+    const SchedulePrice price = price_schedule(island(plan, Operation::write), topology, {});
+    const double seconds = price.fixed + price.per_byte * bytes;
+    if (seconds >= least) continue;
+    least = seconds;
+    cheapest = plan;
+  }
+  if (cheapest.empty())
+    throw Unsupported("the ranks do not divide into islands of equal size above one: all of one switch, or uneven");
+  return cheapest;
 }
 
 }  // namespace specstep::comm

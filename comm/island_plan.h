@@ -15,4 +15,7 @@ using Islands = std::vector<std::vector<int>>;
 /// division.
 std::vector<Islands> island_plans(const Topology& topology, int ranks);
 
+/// Of those, the one that a message of 64 KiB costs least. Throws Unsupported where there is none.
+Islands cheapest_islands(const Topology& topology, int ranks);
+
 }  // namespace specstep::comm

@@ -21,6 +21,12 @@ void describe(Fields& f, OwnSettings& s) {
              {.min = 0, .max = 64});
   f.optional("largest_kib", s.largest_kib, "KiB of a call in one piece, which sizes the inboxes; 0: chosen",
              {.min = 0, .max = 65536});
+  f.optional(
+      "islands", s.islands,
+      "island: lists of ranks, equally long; those at the same place of their lists exchange. Empty: the cheapest "
+      "division by the fabric's switches, roots or sockets",
+      {.min = 0, .max = 7});
+  f.optional("nvls", s.nvls, "nvls: true allows sums in the NVLink switch; it is not used otherwise");
 }
 
 void check(const OwnSettings& s, Checker& c) {
@@ -28,8 +34,20 @@ void check(const OwnSettings& s, Checker& c) {
   must_be_one_of({"push", "pull"}, "transfer", s.transfer, c);
 }
 
+std::string text_of_islands(const std::vector<std::vector<int>>& islands) {
+  if (islands.empty()) return "from the fabric";
+  std::string text;
+  for (const auto& members : islands) {
+    text += text.empty() ? "{" : " {";
+    for (std::size_t j = 0; j < members.size(); ++j) text += formatted("{}{}", j == 0 ? "" : " ", members[j]);
+    text += "}";
+  }
+  return text;
+}
+
 std::string text_of(const OwnSettings& s) {
-  return formatted("wire {}, transfer {}, blocks {}, largest {} KiB", s.wire, s.transfer, s.blocks, s.largest_kib);
+  return formatted("wire {}, transfer {}, blocks {}, largest {} KiB, islands {}, nvls {}", s.wire, s.transfer, s.blocks,
+                   s.largest_kib, text_of_islands(s.islands), s.nvls ? "allowed" : "not allowed");
 }
 
 }  // namespace specstep::comm

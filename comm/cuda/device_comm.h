@@ -65,8 +65,9 @@ struct CommRequest {
   std::string backend;  // an id of comm/backends
   NcclSettings nccl;
   OwnSettings own;
-  const Topology* target = nullptr;  // delay: the fabric whose prices are waited for; copied by open_comm
-  int target_ranks = 1;              // delay: of which this group's ranks are the first
+  /// delay: the fabric whose prices are waited for; copied by open_comm. island: where islands are found.
+  const Topology* target = nullptr;
+  int target_ranks = 1;  // delay: of which this group's ranks are the first
   double wait_limit_seconds = 30;
   std::uint32_t first_epoch = 0;  // own backends: count of the call before the first one; tests begin near its wrap
 };

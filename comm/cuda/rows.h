@@ -14,5 +14,11 @@ std::unique_ptr<DeviceComm> open_delay(const CommRequest& request, Bootstrap& gr
 std::unique_ptr<DeviceComm> open_push1(const CommRequest& request, Bootstrap& group);
 std::unique_ptr<DeviceComm> open_pull1(const CommRequest& request, Bootstrap& group);
 std::unique_ptr<DeviceComm> open_rsag(const CommRequest& request, Bootstrap& group);
+std::unique_ptr<DeviceComm> open_island(const CommRequest& request, Bootstrap& group);
+std::unique_ptr<DeviceComm> open_hostbc(const CommRequest& request, Bootstrap& group);
+std::unique_ptr<DeviceComm> open_ring(const CommRequest& request, Bootstrap& group);
+std::unique_ptr<DeviceComm> open_ce(const CommRequest& request, Bootstrap& group);
+std::unique_ptr<DeviceComm> open_q8(const CommRequest& request, Bootstrap& group);
+std::unique_ptr<DeviceComm> open_nvls(const CommRequest& request, Bootstrap& group);
 
 }  // namespace specstep::comm

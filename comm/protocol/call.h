@@ -7,8 +7,20 @@
 
 namespace specstep::comm::protocol {
 
-/// push: ranks write into each other's inboxes. pull: ranks read each other's inputs between barriers.
-enum class Protocol { push_sentinel, push_ll, pull_one_stage, pull_two_stage, push_two_stage };
+/// push: ranks write into each other's inboxes. pull: ranks read each other's inputs between barriers. The others: see
+/// island.h, ring.h, boards.h, quantised.h and copied.h.
+enum class Protocol {
+  push_sentinel,
+  push_ll,
+  pull_one_stage,
+  pull_two_stage,
+  push_two_stage,
+  push_islands,
+  ring_ll,
+  boards_ll,
+  quantised_two_stage,
+  copied_two_stage
+};
 
 /// One rank's part of a call. All ranks pass equal site, ranks and packs. `in` and `out` are one array or do not
 /// overlap.
@@ -37,7 +49,7 @@ struct Lane {
 };
 
 /// What a lane can be waiting for.
-enum class Stage : std::uint8_t { data, start, end, middle, partial, result };
+enum class Stage : std::uint8_t { data, start, end, middle, partial, result, crossing, hop };
 
 /// A wait: for which rank, for what, and for which pack (stages of data) or block (barriers).
 struct Awaited {

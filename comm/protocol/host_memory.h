@@ -25,7 +25,7 @@ using HostInbox = Inbox<HostWord, HostPair>;
 /// One rank's inboxes, and the record of its failure.
 class HostRank {
  public:
-  explicit HostRank(const Capacity& capacity);
+  HostRank(const Capacity& capacity, const IslandPlan& islands);
   /// Empties all inboxes and sets flags and epoch to `epoch`: the first fill, and the fill after a failure. No call may
   /// be running.
   void reset(std::uint32_t epoch);
@@ -43,10 +43,10 @@ class HostRank {
   }
 
  private:
-  std::vector<HostWord> packs_, partials_, results_, flags_;
-  std::vector<HostPair> lines_;
+  std::vector<HostWord> packs_, partials_, results_, crossings_, cells_, flags_;
+  std::vector<HostPair> lines_, hops_, board_;
   HostWord epoch_{0}, entered_{0};
-  std::vector<Pack> input_, reduced_;
+  std::vector<Pack> input_, reduced_, parts_;
   HostInbox inbox_;
   mutable std::mutex mutex_;
   std::optional<WaitRecord> record_;
@@ -59,11 +59,13 @@ class HostMemory {
   using Pair = HostPair;
   using Sum = Bf16Sum;
   static constexpr int most_ranks = 8;
+  static constexpr int lanes_of_group = 1;
   static constexpr std::uint32_t spins_between_checks =
       1U << 8;  // a look is followed by a yield or a short sleep: 1 to 20 ms
 
   struct Control {
     Capacity capacity;
+    IslandPlan islands;
     std::vector<HostInbox> inboxes;
     std::atomic<bool> abort{false};
   };
@@ -74,6 +76,7 @@ class HostMemory {
   const HostInbox& own() const { return control_.inboxes[own_]; }
   const HostInbox& peer(int rank) const { return control_.inboxes[static_cast<std::size_t>(rank)]; }
   const Capacity& capacity() const { return control_.capacity; }
+  const IslandPlan& islands() const { return control_.islands; }
   void set_epoch(std::uint32_t epoch) { call_.epoch = epoch; }
 
   static std::uint32_t load(const HostWord* w) { return w->load(std::memory_order_acquire); }
@@ -114,6 +117,8 @@ class HostMemory {
   static void for_peers(int ranks, F f) {
     for (int peer = 0; peer < ranks; ++peer) f(peer);
   }
+  static std::uint32_t greatest(std::uint32_t v) { return v; }
+  static bool group_agrees(bool ok) { return ok; }
   static bool all_agree(bool ok) { return ok; }  // a block is one thread
   /// Lets the other ranks run. Where a yield turns out to hand the core to strangers for milliseconds, sleeps for a
   /// while instead: a sleeper is woken before programs that compute.

@@ -1,17 +1,54 @@
 // Inboxes of threads, and the story of a call that did not end.
 #include "comm/protocol/host_team.h"
 
+#include <numeric>
 #include <stdexcept>
 
-#include "comm/protocol/two_stage.h"
+#include "comm/protocol/run_lane.h"
 #include "model/base/formatted.h"
 
 namespace specstep::comm::protocol {
 
 namespace {
 
-std::size_t slots(const Capacity& c, std::uint32_t packs) {
-  return std::size_t{2} * static_cast<std::size_t>(c.ranks) * packs * words_per_pack;
+/// Words, or pairs, of `packs` places for each of `sources`, in two halves.
+std::size_t slots(int sources, std::uint32_t packs) {
+  return std::size_t{2} * static_cast<std::size_t>(sources) * packs * words_per_pack;
+}
+
+std::uint32_t groups_of_shard(const Capacity& c) { return shard_packs(groups_of(c.packs, values_per_pack), c.ranks); }
+
+bool run(HostMemory& m, Protocol protocol, const Call& call, const Lane& lane) {
+  switch (protocol) {
+    case Protocol::push_sentinel:
+      return run_lane<Protocol::push_sentinel>(m, call, lane);
+    case Protocol::push_ll:
+      return run_lane<Protocol::push_ll>(m, call, lane);
+    case Protocol::pull_one_stage:
+      return run_lane<Protocol::pull_one_stage>(m, call, lane);
+    case Protocol::pull_two_stage:
+      return run_lane<Protocol::pull_two_stage>(m, call, lane);
+    case Protocol::push_two_stage:
+      return run_lane<Protocol::push_two_stage>(m, call, lane);
+    case Protocol::push_islands:
+      return run_lane<Protocol::push_islands>(m, call, lane);
+    case Protocol::ring_ll:
+      return run_lane<Protocol::ring_ll>(m, call, lane);
+    case Protocol::boards_ll:
+      return run_lane<Protocol::boards_ll>(m, call, lane);
+    case Protocol::quantised_two_stage:
+      return run_lane<Protocol::quantised_two_stage>(m, call, lane);
+    case Protocol::copied_two_stage:
+      return run_lane<Protocol::copied_two_stage>(m, call, lane);
+  }
+  return false;
+}
+
+IslandPlan plan_of(const TeamOptions& options) {
+  if (!options.islands.empty()) return island_plan_of(options.islands, options.capacity.ranks);
+  std::vector<int> all(static_cast<std::size_t>(options.capacity.ranks));
+  std::iota(all.begin(), all.end(), 0);
+  return island_plan_of({all}, options.capacity.ranks);
 }
 
 std::string text_of(const WaitRecord& record, int rank) { return text_of(name_of(record.protocol), record, rank); }
@@ -30,26 +67,54 @@ std::string_view name_of(Protocol protocol) {
       return "pull_two_stage";
     case Protocol::push_two_stage:
       return "push_two_stage";
+    case Protocol::push_islands:
+      return "push_islands";
+    case Protocol::ring_ll:
+      return "ring_ll";
+    case Protocol::boards_ll:
+      return "boards_ll";
+    case Protocol::quantised_two_stage:
+      return "quantised_two_stage";
+    case Protocol::copied_two_stage:
+      return "copied_two_stage";
   }
   return "";
 }
 
-HostRank::HostRank(const Capacity& c)
-    : packs_(slots(c, c.packs)),
-      partials_(slots(c, shard_packs(c.packs, c.ranks))),
-      results_(slots(c, shard_packs(c.packs, c.ranks))),
+HostRank::HostRank(const Capacity& c, const IslandPlan& islands)
+    : packs_(slots(c.ranks, c.packs)),
+      partials_(slots(c.ranks, shard_packs(c.packs, c.ranks))),
+      results_(slots(c.ranks, shard_packs(c.packs, c.ranks))),
+      crossings_(slots(islands.islands, most_wide_packs * shard_packs(c.packs, islands.members))),
+      cells_(2 * slots(c.ranks, packs_of_slot * groups_of_shard(c))),
       flags_(std::size_t{2} * c.blocks * static_cast<std::size_t>(c.ranks)),
-      lines_(slots(c, c.packs)),
+      lines_(slots(c.ranks, c.packs)),
+      hops_(slots(c.ranks - 1, lines_of_hop * shard_packs(c.packs, c.ranks))),
+      board_(slots(1, c.packs)),
       input_(c.packs),
-      reduced_(shard_packs(c.packs, c.ranks)) {
-  inbox_ = {packs_.data(), partials_.data(), results_.data(), lines_.data(),  flags_.data(),
-            &epoch_,       &entered_,        input_.data(),   reduced_.data()};
+      reduced_(shard_packs(c.packs, c.ranks)),
+      parts_(static_cast<std::size_t>(c.ranks) * shard_packs(c.packs, c.ranks)) {
+  inbox_.packs = packs_.data();
+  inbox_.partials = partials_.data();
+  inbox_.results = results_.data();
+  inbox_.lines = lines_.data();
+  inbox_.flags = flags_.data();
+  inbox_.epoch = &epoch_;
+  inbox_.entered = &entered_;
+  inbox_.input = input_.data();
+  inbox_.reduced = reduced_.data();
+  inbox_.crossings = crossings_.data();
+  inbox_.hops = hops_.data();
+  inbox_.board = board_.data();
+  inbox_.cells = cells_.data();
+  inbox_.parts = parts_.data();
 }
 
 void HostRank::reset(std::uint32_t epoch) {
-  for (auto* words : {&packs_, &partials_, &results_})
+  for (auto* words : {&packs_, &partials_, &results_, &crossings_, &cells_})
     for (HostWord& w : *words) w.store(sentinel);
-  for (HostPair& p : lines_) p.store(0);      // no call has epoch 0
+  for (auto* pairs : {&lines_, &hops_, &board_})
+    for (HostPair& p : *pairs) p.store(0);    // no call has epoch 0
   for (HostWord& w : flags_) w.store(epoch);  // the largest count that no call to come waits for
   epoch_.store(epoch);
   entered_.store(0);
@@ -62,8 +127,9 @@ HostTeam::HostTeam(const TeamOptions& options) : options_(options) {
   if (c.ranks < 1 || c.ranks > HostMemory::most_ranks || c.packs < 1 || c.blocks < 1)
     throw std::logic_error(formatted("a team needs 1 to {} ranks, packs and blocks", HostMemory::most_ranks));
   control_.capacity = c;
+  control_.islands = plan_of(options_);
   for (int r = 0; r < c.ranks; ++r) {
-    ranks_.push_back(std::make_unique<HostRank>(c));
+    ranks_.push_back(std::make_unique<HostRank>(c, control_.islands));
     ranks_.back()->reset(options_.first_epoch);
     control_.inboxes.push_back(ranks_.back()->inbox());
   }
@@ -86,7 +152,7 @@ void HostTeam::run_block(int rank, const CallShape& shape, std::uint32_t block, 
   memory.set_epoch(lane.epoch);
   const Call call{shape.site, rank, c.ranks, shape.packs, own.input().data(), out};
   // Lanes are packs of a stride, one for each block: a block is one thread here.
-  if (run_lane(memory, shape.protocol, call, lane)) return;
+  if (run(memory, shape.protocol, call, lane)) return;
   throw CallAborted(text_of(*own.record(), rank));
 }
 

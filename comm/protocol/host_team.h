@@ -21,6 +21,7 @@ struct TeamOptions {
   Capacity capacity;
   std::uint32_t first_epoch = 0;  // of the call before the first one
   std::chrono::milliseconds time_limit{10'000};
+  std::vector<std::vector<int>> islands{};  // see island_plan_of; empty: one of all ranks
 };
 
 /// Name of a protocol: "push_sentinel", ...
@@ -42,8 +43,8 @@ class HostTeam {
     std::uint32_t packs = 1;   // 1 to capacity.packs
     std::uint32_t blocks = 1;  // of the grid: 1 to capacity.blocks
   };
-  /// Runs one rank's part, its blocks one after the other. Sums in fp32 in the order of the ranks, rounded once to
-  /// bf16, equal bits on all ranks. Throws CallAborted, and std::logic_error for a shape outside the capacity.
+  /// Runs one rank's part, its blocks one after the other. Sums in fp32 in the order of the protocol, rounded to bf16,
+  /// equal bits on all ranks. Throws CallAborted, and std::logic_error for a shape outside the capacity.
   void allreduce(int rank, const CallShape& shape, Pack* out);
   /// One block of the grid, for callers that run blocks at once. All of them must end before the rank's next call.
   void run_block(int rank, const CallShape& shape, std::uint32_t block, Pack* out);

@@ -16,6 +16,9 @@
 //   put(call, i, pack)      pack i of the call's output
 //   expose(call, i)         puts pack i of the input where peers read it: in own().input; nothing where it lies there
 //   settled(lane)           the lane has read the epoch; its grid may move it on
+//   islands()               const IslandPlan&, equal on all ranks
+//   lanes_of_group          lanes that follow each other and hold a group of values together (see quantised.h)
+//   greatest(v)             the largest that any lane of the group passes; group_agrees(ok): whether all pass true
 //   for_peers(n, f)         f(peer) for each of n ranks, shared out over the threads of a block
 //   all_agree(ok)           waits for the threads of a block; false when any of them passes false
 //   pause(), give_up(what)  between looks; give_up is asked every `spins_between_checks` looks, and writes the record
@@ -25,6 +28,7 @@
 #include <cstdint>
 
 #include "comm/protocol/call.h"
+#include "comm/protocol/islands.h"
 
 namespace specstep::comm::protocol {
 
@@ -46,7 +50,12 @@ struct Inbox {
   Word* epoch = nullptr;     // of the last call
   Word* entered = nullptr;   // blocks of the current call that have read the epoch
   const Pack* input = nullptr;
-  Pack* reduced = nullptr;  // [pack of a shard]: two-stage pull
+  Pack* reduced = nullptr;    // [pack of a shard]: two-stage pull, and copies
+  Word* crossings = nullptr;  // [2 halves][island][pack of an island's shard][2 packs of fp32]: islands
+  Pair* hops = nullptr;       // [2 halves][step][pack of a shard][3 packs of pairs]: ring
+  Pair* board = nullptr;      // [2 halves][pack] of four pairs: what this rank shows to all
+  Word* cells = nullptr;      // [2 stages][2 halves][source][group of a shard][17 packs]: quantised
+  Pack* parts = nullptr;      // [source][pack of a shard]: copies
 };
 
 constexpr std::size_t slot(std::uint32_t half, int ranks, int source, std::uint32_t stride, std::uint32_t index) {
@@ -78,26 +87,36 @@ constexpr std::uint32_t enter_call(Memory& m, std::uint32_t blocks) {
   return epoch;
 }
 
-/// Waits until packs of all ranks have arrived, one slot for each: all are looked at in every look, so that their
-/// latencies overlap. A slot is emptied as soon as all are there. This rank's own place in `got` is left alone.
-template <class Memory, class Slots>
-constexpr bool take_arrivals(Memory& m, const Call& call, Awaited what, Slots slot_of,
-                             Pack (&got)[Memory::most_ranks]) {
+/// Waits until packs have arrived from each source below most_ranks for which `awaited(source)` holds, one slot for
+/// each: all are looked at in every look, so that their latencies overlap. A slot is emptied as soon as all are there.
+/// The other places of `got` are left alone. `rank_of(source)` is for messages.
+template <class Memory, class Awaits, class RankOf, class Slots>
+constexpr bool take_those(Memory& m, Awaits awaited, RankOf rank_of, Awaited what, Slots slot_of,
+                          Pack (&got)[Memory::most_ranks]) {
   const auto ready = [&] {
     bool all = true;
     for (int source = 0; source < Memory::most_ranks; ++source)
-      if (source < call.ranks && source != call.rank) got[source] = m.load_pack(slot_of(source));
+      if (awaited(source)) got[source] = m.load_pack(slot_of(source));
     for (int source = Memory::most_ranks - 1; source >= 0; --source)
-      if (source < call.ranks && source != call.rank && !arrived(got[source])) {
-        what.rank = source;
+      if (awaited(source) && !arrived(got[source])) {
+        what.rank = rank_of(source);
         all = false;
       }
     return all;
   };
   if (!wait_for(m, what, ready)) return false;
   for (int source = 0; source < Memory::most_ranks; ++source)
-    if (source < call.ranks && source != call.rank) m.store_pack(slot_of(source), Pack{});
+    if (awaited(source)) m.store_pack(slot_of(source), Pack{});
   return true;
+}
+
+/// Of all ranks but this one.
+template <class Memory, class Slots>
+constexpr bool take_arrivals(Memory& m, const Call& call, Awaited what, Slots slot_of,
+                             Pack (&got)[Memory::most_ranks]) {
+  return take_those(
+      m, [&](int source) { return source < call.ranks && source != call.rank; }, [](int source) { return source; },
+      what, slot_of, got);
 }
 
 /// The same of lines, which carry the epoch and are not emptied.

@@ -1,5 +1,8 @@
 #include "comm/protocol/room.h"
 
+#include "comm/protocol/quantised.h"
+#include "comm/protocol/ring.h"
+
 namespace specstep::comm::protocol {
 
 namespace {
@@ -33,6 +36,19 @@ Room room_of(const Regions& regions, const Capacity& c) {
   if (regions.lines) room.lines = sections.take(2 * whole);
   if (regions.input) room.input = sections.take(c.packs * sizeof(Pack));
   if (regions.reduced) room.reduced = sections.take(shard * sizeof(Pack));
+  if (regions.crossings > 0) {
+    const auto islands = static_cast<std::size_t>(regions.crossings);
+    room.crossings = sections.take(std::size_t{2} * islands * shard_packs(c.packs, c.ranks / regions.crossings) *
+                                   most_wide_packs * sizeof(Pack));
+  }
+  const std::size_t line = 2 * sizeof(Pack);  // a pack in pairs of data and epoch
+  if (regions.hops) room.hops = sections.take(std::size_t{2} * (ranks - 1) * shard * lines_of_hop * line);
+  if (regions.board) room.board = sections.take(std::size_t{2} * c.packs * line);
+  if (regions.cells) {
+    const std::size_t groups = shard_packs(groups_of(c.packs, values_per_pack), c.ranks);
+    room.cells = sections.take(std::size_t{4} * ranks * groups * packs_of_slot * sizeof(Pack));
+  }
+  if (regions.parts) room.parts = sections.take(ranks * shard * sizeof(Pack));
   if (regions.exchange > 0) room.exchange = sections.take(regions.exchange);
   room.bytes = sections.end();
   return room;

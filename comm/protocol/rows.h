@@ -267,30 +267,4 @@ constexpr bool rows_push_two_stage(Memory& m, const Call& call, const Rows& rows
   return detail::finish_rows<Memory>(shards, at, epilogue, ok, gather);
 }
 
-/// Packs that an epilogue may be given to keep, by a thread of one row.
-constexpr int kept_packs(Protocol protocol, int most_ranks) {
-  return protocol == Protocol::pull_two_stage || protocol == Protocol::push_two_stage ? most_ranks : 1;
-}
-
-/// One lane of a call. The call's packs are those of all rows; two stages: room is needed for rows.count shards of a
-/// row's packs. `ok` false: the rank has failed before, and only the epilogue's meetings take place. False when a wait
-/// was given up.
-template <class Memory, class Epilogue>
-constexpr bool run_rows(Memory& m, Protocol protocol, const Call& call, const Rows& rows, const RowLane& at,
-                        Epilogue& epilogue, bool ok) {
-  switch (protocol) {
-    case Protocol::push_sentinel:
-      return rows_push_sentinel(m, call, rows, at, epilogue, ok);
-    case Protocol::push_ll:
-      return rows_push_ll(m, call, rows, at, epilogue, ok);
-    case Protocol::pull_one_stage:
-      return rows_pull_one_stage(m, call, rows, at, epilogue, ok);
-    case Protocol::pull_two_stage:
-      return rows_pull_two_stage(m, call, rows, at, epilogue, ok);
-    case Protocol::push_two_stage:
-      return rows_push_two_stage(m, call, rows, at, epilogue, ok);
-  }
-  return false;
-}
-
 }  // namespace specstep::comm::protocol

@@ -1,20 +1,40 @@
 // Protocols with rows, with threads as ranks: each sum comes once, to the thread that finishes its row; calls with and
 // without rows follow each other in the same inboxes; an epilogue meets everybody after a failure too.
-#include "comm/protocol/rows.h"
-
 #include <gtest/gtest.h>
 
 #include <array>
 #include <map>
+#include <numeric>
 
+#include "comm/protocol/run_lane.h"
+#include "comm/protocol/run_rows.h"
 #include "comm/protocol/test_team.h"
 
 namespace specstep::comm::protocol {
 namespace {
 
-constexpr Protocol all[] = {Protocol::push_sentinel, Protocol::push_ll, Protocol::pull_one_stage,
-                            Protocol::pull_two_stage, Protocol::push_two_stage};
+constexpr Protocol all[] = {Protocol::push_sentinel,  Protocol::push_ll,        Protocol::pull_one_stage,
+                            Protocol::pull_two_stage, Protocol::push_two_stage, Protocol::push_islands};
 constexpr std::uint32_t most_blocks = 6;
+
+/// Calls f with the protocol as a constant.
+template <class F>
+bool with(Protocol protocol, F f) {
+  switch (protocol) {
+    case Protocol::push_ll:
+      return f.template operator()<Protocol::push_ll>();
+    case Protocol::pull_one_stage:
+      return f.template operator()<Protocol::pull_one_stage>();
+    case Protocol::pull_two_stage:
+      return f.template operator()<Protocol::pull_two_stage>();
+    case Protocol::push_two_stage:
+      return f.template operator()<Protocol::push_two_stage>();
+    case Protocol::push_islands:
+      return f.template operator()<Protocol::push_islands>();
+    default:
+      return f.template operator()<Protocol::push_sentinel>();
+  }
+}
 
 /// Notes the sums of its rows once they are finished, and what was not as promised.
 class Recorder {
@@ -57,8 +77,13 @@ class Recorder {
 struct RowTeam {
   RowTeam(int ranks, std::uint32_t packs, std::chrono::milliseconds time) : limit(time) {
     control.capacity = {ranks, packs, most_blocks};
+    auto islands = testing::islands_of(ranks);
+    std::vector<int> all_ranks(static_cast<std::size_t>(ranks));
+    std::iota(all_ranks.begin(), all_ranks.end(), 0);
+    if (islands.empty()) islands.push_back(all_ranks);
+    control.islands = island_plan_of(islands, ranks);
     for (int r = 0; r < ranks; ++r) {
-      members.push_back(std::make_unique<HostRank>(control.capacity));
+      members.push_back(std::make_unique<HostRank>(control.capacity, control.islands));
       members.back()->reset(0xFFFFFFFAU);
       control.inboxes.push_back(members.back()->inbox());
     }
@@ -73,7 +98,9 @@ struct RowTeam {
       const RowLane at{{block % each, each, block, enter_call(memory, clusters * each)}, block / each, clusters};
       memory.set_epoch(at.lane.epoch);
       const bool usable = !control.abort.load();
-      const bool good = run_rows(memory, protocol, call_of(rank, rows, out), rows, at, recorder, usable);
+      const Call call = call_of(rank, rows, out);
+      const bool good =
+          with(protocol, [&]<Protocol P>() { return run_rows<P>(memory, call, rows, at, recorder, usable); });
       fault += good ? recorder.fault() : "gave up; ";
       const std::uint32_t mine = (rows.count - at.first_row + clusters - 1) / clusters;
       if (recorder.finished != mine) fault += "not every row was finished; ";
@@ -87,7 +114,8 @@ struct RowTeam {
       HostMemory memory(control, own(rank), {protocol, 0, 0, {}}, rank, std::chrono::steady_clock::now() + limit);
       const Lane lane{block, blocks, block, enter_call(memory, blocks)};
       memory.set_epoch(lane.epoch);
-      good = run_lane(memory, protocol, call_of(rank, rows, out), lane) && good;
+      const Call call = call_of(rank, rows, out);
+      good = with(protocol, [&]<Protocol P>() { return run_lane<P>(memory, call, lane); }) && good;
     }
     return good;
   }
@@ -107,7 +135,7 @@ std::string setting_name(const ::testing::TestParamInfo<Setting>& one) {
 }
 class EachRows : public ::testing::TestWithParam<Setting> {};
 INSTANTIATE_TEST_SUITE_P(Protocol, EachRows,
-                         ::testing::Combine(::testing::ValuesIn(all), ::testing::Values(1, 2, 3, 8)), setting_name);
+                         ::testing::Combine(::testing::ValuesIn(all), ::testing::Values(1, 2, 3, 4, 8)), setting_name);
 class MissingRank : public ::testing::TestWithParam<Setting> {};
 INSTANTIATE_TEST_SUITE_P(Protocol, MissingRank,
                          ::testing::Combine(::testing::ValuesIn(all), ::testing::Values(2, 3, 8)), setting_name);

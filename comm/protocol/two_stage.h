@@ -114,22 +114,4 @@ constexpr bool push_two_stage(Memory& m, const Call& call, const Lane& lane) {
   return true;
 }
 
-/// One lane of a call. False when a wait was given up.
-template <class Memory>
-constexpr bool run_lane(Memory& m, Protocol protocol, const Call& call, const Lane& lane) {
-  switch (protocol) {
-    case Protocol::push_sentinel:
-      return push_sentinel(m, call, lane);
-    case Protocol::push_ll:
-      return push_ll(m, call, lane);
-    case Protocol::pull_one_stage:
-      return pull_one_stage(m, call, lane);
-    case Protocol::pull_two_stage:
-      return pull_two_stage(m, call, lane);
-    case Protocol::push_two_stage:
-      return push_two_stage(m, call, lane);
-  }
-  return false;
-}
-
 }  // namespace specstep::comm::protocol

@@ -14,6 +14,10 @@ std::string text_of(const Awaited& what) {
       return formatted("its part of pack {}", what.index);
     case Stage::result:
       return formatted("the sum of pack {}", what.index);
+    case Stage::crossing:
+      return formatted("its island's part of pack {}", what.index);
+    case Stage::hop:
+      return formatted("the sum of pack {} as far as it", what.index);
     case Stage::start:
       return formatted("its start flag of block {}", what.index);
     case Stage::middle:

@@ -27,6 +27,7 @@ struct DeviceGroup {
   std::byte* exchange[most_own_ranks] = {};  // see Regions::exchange
   std::size_t exchange_bytes = 0;
   protocol::Capacity capacity;
+  protocol::IslandPlan islands;  // island
   int rank = 0;
   std::uint32_t* abort = nullptr;             // beside the epoch: set by the first lane that gives up
   const std::uint32_t* host_abort = nullptr;  // set by the host

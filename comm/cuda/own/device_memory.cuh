@@ -95,6 +95,7 @@ class DeviceMemory {
   using Pair = std::uint64_t;
   using Sum = Values;
   static constexpr int most_ranks = most;
+  static constexpr int lanes_of_group = 16;  // half a warp
   static constexpr std::uint32_t spins_between_checks = 1U << 16;
 
   __device__ DeviceMemory(const DeviceGroup& group, const OwnCall& call) : group_(group), call_(call) {
@@ -114,6 +115,7 @@ class DeviceMemory {
   __device__ const auto& own() const { return group_.inbox[group_.rank]; }
   __device__ const auto& peer(int rank) const { return group_.inbox[rank]; }
   __device__ const protocol::Capacity& capacity() const { return group_.capacity; }
+  __device__ const protocol::IslandPlan& islands() const { return group_.islands; }
 
   __device__ static std::uint32_t load(const Word* w) {
     std::uint32_t v;
@@ -148,6 +150,9 @@ class DeviceMemory {
   __device__ static void for_peers(int ranks, F f) {
     if (threadIdx.x < static_cast<unsigned>(ranks)) f(static_cast<int>(threadIdx.x));
   }
+  __device__ static unsigned group_mask() { return 0xFFFFU << (threadIdx.x & 16U); }
+  __device__ static std::uint32_t greatest(std::uint32_t v) { return __reduce_max_sync(group_mask(), v); }
+  __device__ static bool group_agrees(bool ok) { return __all_sync(group_mask(), ok) != 0; }
   __device__ static bool all_agree(bool ok) { return __syncthreads_and(ok) != 0; }
   __device__ static void pause() {}
 

@@ -59,14 +59,27 @@ RowGrid row_grid(std::uint32_t rows, std::uint32_t work, const RowLimits& most) 
   return {{std::min(rows, most.blocks / cluster) * cluster, threads}, static_cast<int>(cluster)};
 }
 
-/// Rows of a call in one kernel: those whose packs, or shards, the inboxes hold; none where rows are no whole packs.
+/// Into how many shards a row is divided.
+int OwnComm::shards_of_row() const {
+  switch (kind_.fused.shares) {
+    case protocol::Shares::none:
+      return 1;
+    case protocol::Shares::ranks:
+      return group_.capacity.ranks;
+    case protocol::Shares::island:
+      return kind_.islands.members;
+  }
+  return 1;
+}
+
+/// Rows of a call in one kernel: those whose packs and shards the inboxes hold; none where rows are no whole packs.
 std::int64_t OwnComm::rows_at_once(const FusedNorm& call) const {
   if (call.rows > most_fused_rows || !in_packs(call)) return 0;
   const auto packs = static_cast<std::uint32_t>(row_bytes(call) / sizeof(protocol::Pack));
   const protocol::Capacity& room = group_.capacity;
-  const std::uint32_t whole = packs > 0 ? room.packs / packs : 0;
-  if (!kind_.fused.in_shards || packs == 0) return whole;
-  return std::min(whole, protocol::shard_packs(room.packs, room.ranks) / protocol::shard_packs(packs, room.ranks));
+  const int shards = shards_of_row();
+  if (packs == 0) return 0;
+  return std::min(room.packs / packs, protocol::shard_packs(room.packs, shards) / protocol::shard_packs(packs, shards));
 }
 
 void OwnComm::all_reduce_norm(const FusedNorm& call, cudaStream_t stream) {
@@ -82,7 +95,7 @@ void OwnComm::all_reduce_norm(const FusedNorm& call, cudaStream_t stream) {
     void* values = moved(call.values, row_bytes(call) * static_cast<std::size_t>(first));
     const OwnCall sum{values, values, norm.rows * norm.row_bytes, call.dtype, site};
     const std::uint32_t packs = norm.row_bytes / static_cast<std::uint32_t>(sizeof(protocol::Pack));
-    const std::uint32_t work = kind_.fused.in_shards ? protocol::shard_packs(packs, group_.capacity.ranks) : packs;
+    const std::uint32_t work = protocol::shard_packs(packs, shards_of_row());
     const RowGrid how = row_grid(norm.rows, work, {most_blocks_, cluster_});
     norm.cluster = how.cluster;
     kind_.fused.launch(group_, sum, norm, how.grid, stream);
@@ -136,6 +149,7 @@ void OwnComm::check_norms() {
                             group_.rank));
   }
   ranks_.barrier("norms were checked");
+  site_ = 0;
 }
 
 }  // namespace specstep::comm

@@ -3,6 +3,7 @@
 
 #include "comm/cuda/device_comm.h"
 #include "comm/cuda/own/device_group.h"
+#include "comm/protocol/run_rows.h"
 
 namespace specstep::comm {
 
@@ -30,11 +31,12 @@ using LaunchFused = void (*)(const DeviceGroup&, const OwnCall&, const RowNorm&,
 /// What a backend of our own tells of its kernel with a norm; without one it has none.
 struct FusedKind {
   LaunchFused launch = nullptr;
-  bool in_shards = false;  // two stages: a thread works on one place of every rank's shard of a row
+  protocol::Shares shares = protocol::Shares::none;  // where not none, a thread works on one place of every shard
 };
 FusedKind fused_push1(bool lines);
 FusedKind fused_pull1();
 FusedKind fused_rsag(bool pull);
+FusedKind fused_island();
 
 // Of a block. Where blocks are clusters, half as many: a cluster comes only where as many multiprocessors of one
 // neighbourhood have room, and with two blocks to each there is always one, whatever the other ranks of a shared device

@@ -3,7 +3,7 @@
 
 #include "comm/cuda/check.h"
 #include "comm/cuda/own/norm_epilogue.cuh"
-#include "comm/protocol/rows.h"
+#include "comm/protocol/run_rows.h"
 
 namespace specstep::comm {
 
@@ -19,7 +19,7 @@ __global__ void __launch_bounds__(most_row_threads)
   at.lane.first = blockIdx.x % cluster * blockDim.x + threadIdx.x;
   at.lane.step = cluster * blockDim.x;
   const protocol::Rows rows{norm.rows, norm.row_bytes / static_cast<std::uint32_t>(sizeof(Pack))};
-  protocol::run_rows(memory, P, call_of(group, sum), rows, at, epilogue, memory.usable());
+  protocol::run_rows<P>(memory, call_of(group, sum), rows, at, epilogue, memory.usable());
 }
 
 /// A launch whose blocks are clusters of the call's size, where that is more than one.
@@ -59,7 +59,7 @@ void launch_fused(const DeviceGroup& group, const OwnCall& sum, const RowNorm& n
 /// What an OwnKind tells of its fused kernel.
 template <protocol::Protocol P>
 constexpr FusedKind fused_kind() {
-  return {launch_fused<P>, protocol::kept_packs(P, 2) > 1};
+  return {launch_fused<P>, protocol::shares_of(P)};
 }
 
 }  // namespace specstep::comm

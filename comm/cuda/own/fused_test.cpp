@@ -175,32 +175,38 @@ std::string row_faults(const RowTrial& trial) {
   return text;
 }
 
+/// Two of them where the ranks allow it, with pairs of unequal places; else one.
+std::vector<std::vector<int>> islands(int ranks) {
+  std::vector<std::vector<int>> out(ranks % 2 == 0 ? 2 : 1);
+  for (int r = 0; r < ranks; ++r) out[static_cast<std::size_t>(r) % out.size()].push_back(r);
+  if (ranks == 8) out = {{0, 1, 2, 3}, {5, 6, 7, 4}};
+  return out;
+}
+
 struct Fused {
   std::string name;
   std::string backend;
   OwnSettings settings;
-  CommRequest request() const {
+  CommRequest request(int ranks) const {
     CommRequest out;
     out.backend = backend;
     out.own = settings;
     out.wait_limit_seconds = 20;
+    if (backend == "island") out.own.islands = islands(ranks);
     return out;
   }
 };
 std::vector<Fused> every_fused() {
-  return {{"push1", "push1", {}},
-          {"push1_ll", "push1", {.wire = "ll"}},
-          {"pull1", "pull1", {}},
-          {"rsag_push", "rsag", {}},
-          {"rsag_pull", "rsag", {.transfer = "pull"}}};
+  return {{"push1", "push1", {}},    {"push1_ll", "push1", {.wire = "ll"}},       {"pull1", "pull1", {}},
+          {"rsag_push", "rsag", {}}, {"rsag_pull", "rsag", {.transfer = "pull"}}, {"island", "island", {}}};
 }
 
 class FusedOnRanks : public testing::TestWithParam<std::tuple<Fused, int>> {
  protected:
   void SetUp() override {
     if (visible_gpus() == 0) GTEST_SKIP() << "no GPU here";
-    trial_.request = std::get<0>(GetParam()).request();
     trial_.ranks = std::get<1>(GetParam());
+    trial_.request = std::get<0>(GetParam()).request(trial_.ranks);
   }
   RowTrial trial_;
 };
@@ -244,13 +250,13 @@ INSTANTIATE_TEST_SUITE_P(Backends, FusedBackends, testing::ValuesIn(every_fused(
                          [](const auto& one) { return one.param.name; });
 
 TEST_P(FusedBackends, TenThousandReplays) {
-  EXPECT_EQ(row_faults({GetParam().request(), 4, {{1, 7168}, {3, 1000}}, 10'000, false}), "");
+  EXPECT_EQ(row_faults({GetParam().request(4), 4, {{1, 7168}, {3, 1000}}, 10'000, false}), "");
 }
 
 TEST_P(FusedBackends, ARankThatDoesNotComeIsNamed) {
-  CommRequest request = GetParam().request();
-  request.wait_limit_seconds = 1;
   constexpr int ranks = 3, dead = 1;
+  CommRequest request = GetParam().request(ranks);
+  request.wait_limit_seconds = 1;
   std::vector<std::string> told(ranks);
   const auto thrown = on_ranks(ranks, 60, visible_gpus() < ranks, [&](Bootstrap& group) {
     const auto comm = open_comm(request, group);

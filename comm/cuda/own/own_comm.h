@@ -20,13 +20,15 @@ using LaunchOwn = void (*)(const DeviceGroup&, const OwnCall&, const Grid&, cuda
 /// What tells one of our backends from another.
 struct OwnKind {
   std::string_view id;
-  protocol::Regions regions;
+  protocol::Regions regions{};
   Place place = Place::device;
-  LaunchOwn launch = nullptr;
+  LaunchOwn launch = nullptr;  // nullptr: all_reduce is overridden
   FusedKind fused{};
   /// Bytes of inboxes that a rank has at most: they bound the largest call that is not split.
   std::size_t inbox_bytes = std::size_t{8} << 20;
-  std::string note;  // for the result
+  std::string note{};  // for the result
+  protocol::IslandPlan islands{};
+  bool lossless = true;  // else sums are exact where they have at most four significant bits
 };
 
 struct FreeDevice {
@@ -35,8 +37,9 @@ struct FreeDevice {
 
 class OwnComm : public DeviceComm {
  public:
-  /// Every rank calls it, its device current. Checks exact sums of all types before it returns. Throws Unsupported
-  /// where ranks cannot reach each other or are more than eight, Error where sums are wrong.
+  /// Every rank calls it, its device current. Checks exact sums of all types before it returns; a class that overrides
+  /// all_reduce does so at the end of its own constructor. Throws Unsupported where ranks cannot reach each other or
+  /// are more than eight, Error where sums are wrong.
   OwnComm(const OwnKind& kind, const CommRequest& request, Bootstrap& group);
   ~OwnComm() override;
 
@@ -60,13 +63,15 @@ class OwnComm : public DeviceComm {
   /// A grid for `packs` places of work, at most those blocks that fit beside each other on shared devices.
   Grid grid_for(std::uint32_t packs) const;
   std::int32_t next_site() { return site_++; }
+  bool shares_device() const { return sharing_ > 1; }
+  void check_sums();
 
  private:
   struct HostWords;
   void exchange(ExchangeCall call, cudaStream_t stream);
   void describe_group(std::uint32_t first_epoch);
+  int shards_of_row() const;
   std::int64_t rows_at_once(const FusedNorm& call) const;
-  void check_sums();
   void check_norms();
 
   OwnKind kind_;

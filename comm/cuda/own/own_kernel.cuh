@@ -3,6 +3,7 @@
 
 #include "comm/cuda/check.h"
 #include "comm/cuda/own/device_memory.cuh"
+#include "comm/protocol/run_lane.h"
 
 namespace specstep::comm {
 
@@ -11,7 +12,7 @@ __global__ void __launch_bounds__(512)
     own_kernel(const __grid_constant__ DeviceGroup group, const __grid_constant__ OwnCall call) {
   DeviceMemory<Values, most> memory(group, call);
   if (!memory.usable()) return;
-  protocol::run_lane(memory, P, call_of(group, call), memory.lane());
+  protocol::run_lane<P>(memory, call_of(group, call), memory.lane());
 }
 
 template <protocol::Protocol P>

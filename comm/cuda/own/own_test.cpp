@@ -28,7 +28,10 @@ std::vector<Own> every_own() {
           {"push1_ll", "push1", {.wire = "ll"}},
           {"pull1", "pull1", {}},
           {"rsag_push", "rsag", {}},
-          {"rsag_pull", "rsag", {.transfer = "pull"}}};
+          {"rsag_pull", "rsag", {.transfer = "pull"}},
+          {"ring", "ring", {}},
+          {"hostbc", "hostbc", {}},
+          {"ce", "ce", {}}};
 }
 
 class OwnOnRanks : public testing::TestWithParam<std::tuple<Own, int>> {
