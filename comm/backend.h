@@ -41,8 +41,6 @@ struct BackendRow {
   std::optional<std::string> (*refuses)(const Topology&, const Call&) = nullptr;
   /// Relative uncertainty of a price: about the 90th percentile of the errors in docs/accuracy.md.
   double uncertainty = 0.15;
-  /// Its kernel can go on with the residual sum and the norm of the rows that it summed.
-  bool fuses_norm = false;
 };
 
 /// The row with this id, or InputError that names the ids there are.

@@ -8,9 +8,10 @@ namespace specstep {
 
 namespace {
 std::string key_of(const CommSpec& comm, std::int64_t bytes) {
-  for (std::size_t i = 0; i < comm.table.size(); ++i)
-    if (!comm.table[i].up_to_kib || static_cast<double>(bytes) <= *comm.table[i].up_to_kib * 1024)
-      return formatted("comm.table[{}].backend", i);
+  const std::vector<CommRule>& rows = comm.rows();
+  for (std::size_t i = 0; i < rows.size(); ++i)
+    if (!rows[i].up_to_kib || static_cast<double>(bytes) <= *rows[i].up_to_kib * 1024)
+      return formatted("comm.{}table[{}].backend", comm.table_file ? "table_file." : "", i);
   return "comm.backend";
 }
 }  // namespace

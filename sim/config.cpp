@@ -5,6 +5,7 @@
 #include <set>
 
 #include "comm/backend.h"
+#include "comm/caps.h"
 #include "model/base/formatted.h"
 #include "model/base/units.h"
 #include "model/build_plan.h"
@@ -30,7 +31,7 @@ std::string choice_note(const comm::Call& call, const comm::Choice& choice) {
 }
 
 const std::string& CommSpec::pick(std::int64_t bytes) const {
-  for (const CommRule& rule : table)
+  for (const CommRule& rule : rows())
     if (!rule.up_to_kib || static_cast<double>(bytes) <= *rule.up_to_kib * 1024) return rule.backend;
   static const std::string fallback = "nccl";
   return backend ? *backend : fallback;
@@ -47,10 +48,47 @@ void describe(Fields& f, CommRule& r) {
   f.required("backend", r.backend, "the backend that carries them");
 }
 
+namespace {
+
+void known_backend(const std::string& key, const std::string& id, Checker& c) {
+  std::vector<std::string> names;
+  for (const comm::BackendRow& row : comm::backends()) names.push_back(row.id);
+  for (const CommChoice& choice : comm_choices()) names.push_back(choice.name);
+  if (std::find(names.begin(), names.end(), id) == names.end())
+    c.fail(key, formatted("unknown backend '{}'{}", id, did_you_mean(id, names)), one_of(names));
+}
+
+void check_rows(const std::vector<CommRule>& rows, Checker& c) {
+  double last = 0;
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    const std::string key = formatted("table[{}]", i);
+    known_backend(key + ".backend", rows[i].backend, c);
+    const bool final_row = i + 1 == rows.size();
+    if (!rows[i].up_to_kib && !final_row) c.fail(key + ".up_to_kib", "missing", "only the last row has no limit");
+    if (rows[i].up_to_kib && final_row)
+      c.fail(key + ".up_to_kib", "limits the last row", "leave it out: the last row takes the rest");
+    if (rows[i].up_to_kib && *rows[i].up_to_kib <= last) c.fail(key + ".up_to_kib", "does not grow", "sizes ascending");
+    last = rows[i].up_to_kib.value_or(last);
+  }
+}
+
+}  // namespace
+
+void describe(Fields& f, CommTableFile& t) { f.required("table", t.table, "backend by message size, smallest first"); }
+
+void check(const CommTableFile& t, Checker& c) {
+  if (t.table.empty()) c.fail("table", "is empty", "a row or more");
+  check_rows(t.table, c);
+}
+
 void describe(Fields& f, CommSpec& s) {
   f.optional("backend", s.backend, "backend of every collective (specstep list --backends)");
   f.optional("engine", s.engine, "whose rules backend engine-default follows: sglang, vllm, tensorrt-llm, ...");
   f.optional("table", s.table, "backend by message size, smallest first; overrides backend");
+  f.part("table_file", s.table_file, "tables", "the same from a file, as `specstep comm --save-table` writes it",
+         false);
+  f.optional("probe", s.probe,
+             "how auto chooses on GPUs: measured (when the run starts) or priced (as everywhere else)");
   f.optional("embedding_allreduce", s.embedding_allreduce, "sum the vocabulary-parallel embedding over ranks");
   f.optional("logits_gather", s.logits_gather, "gather vocabulary-parallel logits on every rank");
   f.optional("fusion", s.fusion,
@@ -67,8 +105,8 @@ void check_fusion(const CommSpec& s, Checker& c) {
   if (s.fusion == CommFusion::none) return;
   std::vector<std::string> can, asked;
   for (const comm::BackendRow& row : comm::backends())
-    if (row.fuses_norm) can.push_back(row.id);
-  for (const CommRule& rule : s.table) asked.push_back(rule.backend);
+    if (comm::caps_of(row.id).fused_rmsnorm) can.push_back(row.id);
+  for (const CommRule& rule : s.rows()) asked.push_back(rule.backend);
   if (asked.empty()) asked.push_back(s.pick(1));
   const auto may = [&](const std::string& id) {
     return is_comm_choice(id) || std::find(can.begin(), can.end(), id) != can.end();
@@ -83,32 +121,16 @@ void check_fusion(const CommSpec& s, Checker& c) {
 }  // namespace
 
 void check(const CommSpec& s, Checker& c) {
-  std::vector<std::string> names;
-  for (const comm::BackendRow& row : comm::backends()) names.push_back(row.id);
-  for (const CommChoice& choice : comm_choices()) names.push_back(choice.name);
-  const auto known = [&](const std::string& key, const std::string& id) {
-    if (std::find(names.begin(), names.end(), id) == names.end())
-      c.fail(key, formatted("unknown backend '{}'{}", id, did_you_mean(id, names)), one_of(names));
-  };
-  if (s.backend) known("backend", *s.backend);
+  if (s.backend) known_backend("backend", *s.backend, c);
   const std::vector<std::string> engines = comm::dispatch_engines();
   if (std::find(engines.begin(), engines.end(), s.engine) == engines.end())
     c.fail("engine", formatted("no dispatch rules for '{}'{}", s.engine, did_you_mean(s.engine, engines)),
            one_of(engines));
   if (s.backend && !s.table.empty())
     c.fail("backend", "is given beside a table", "one of them: comm=" + *s.backend + " replaces the table");
-  double last = 0;
-  for (std::size_t i = 0; i < s.table.size(); ++i) {
-    const std::string key = formatted("table[{}]", i);
-    known(key + ".backend", s.table[i].backend);
-    const bool final_row = i + 1 == s.table.size();
-    if (!s.table[i].up_to_kib && !final_row) c.fail(key + ".up_to_kib", "missing", "only the last row has no limit");
-    if (s.table[i].up_to_kib && final_row)
-      c.fail(key + ".up_to_kib", "limits the last row", "leave it out: the last row takes the rest");
-    if (s.table[i].up_to_kib && *s.table[i].up_to_kib <= last)
-      c.fail(key + ".up_to_kib", "does not grow", "sizes ascending");
-    last = s.table[i].up_to_kib.value_or(last);
-  }
+  if (s.table_file && (s.backend || !s.table.empty()))
+    c.fail("table_file", formatted("is given beside a {}", s.backend ? "backend" : "table"), "one of them");
+  check_rows(s.table, c);
   check_fusion(s, c);
 }
 
@@ -234,8 +256,9 @@ void check_host_backends(const RunConfig& r, Checker& c) {
       c.fail(key, "'" + id + "' moves no values", "a backend that sums: the host computes real tokens");
   };
   if (r.comm.backend) moves("comm.backend", *r.comm.backend);
-  for (std::size_t i = 0; i < r.comm.table.size(); ++i)
-    moves(formatted("comm.table[{}].backend", i), r.comm.table[i].backend);
+  const std::string table = r.comm.table_file ? "comm.table_file.table" : "comm.table";
+  for (std::size_t i = 0; i < r.comm.rows().size(); ++i)
+    moves(formatted("{}[{}].backend", table, i), r.comm.rows()[i].backend);
 }
 
 /// The backend must be able to carry the in-layer allreduce of a decode pass on this fabric.
@@ -259,8 +282,10 @@ void check_backend(const RunConfig& r, Checker& c) {
     }
   }
   if (reason)
-    c.fail(r.comm.table.empty() ? "comm.backend" : "comm.table", "cannot carry this run: " + *reason,
-           "a backend that can, see 'specstep list --backends'");
+    c.fail(r.comm.rows().empty() ? "comm.backend"
+           : r.comm.table_file   ? "comm.table_file"
+                                 : "comm.table",
+           "cannot carry this run: " + *reason, "a backend that can, see 'specstep list --backends'");
 }
 
 }  // namespace

@@ -45,16 +45,33 @@ struct EnumNames<CommFusion> {
   static std::vector<std::string> names() { return {"none", "rmsnorm"}; }
 };
 
+/// A table in a file of its own, as `specstep comm --save-table` writes it.
+struct CommTableFile {
+  std::vector<CommRule> table;
+};
+
+/// How `auto` chooses on GPUs: by measuring the backends that can run there when a run starts, or by price as
+/// everywhere else.
+enum class CommProbe { measured, priced };
+template <>
+struct EnumNames<CommProbe> {
+  static std::vector<std::string> names() { return {"measured", "priced"}; }
+};
+
 /// Which backend carries a collective. A list stands for the table alone.
 struct CommSpec {
   std::optional<std::string> backend;  // nccl when neither it nor a table is given
   std::vector<CommRule> table;
-  std::string engine = "sglang";  // whose dispatch rules `engine-default` follows
+  std::optional<CommTableFile> table_file;
+  CommProbe probe = CommProbe::measured;  // read by the cuda executor, for `auto`
+  std::string engine = "sglang";          // whose dispatch rules `engine-default` follows
   bool embedding_allreduce = true;
   bool logits_gather = true;
   CommFusion fusion = CommFusion::none;
   std::optional<comm::NcclSettings> nccl;  // read by the cuda executor; without it NCCL chooses
   std::optional<comm::OwnSettings> own;    // likewise, for backends that are kernels of our own
+  /// The table, wherever it stands.
+  const std::vector<CommRule>& rows() const { return table_file ? table_file->table : table; }
   /// The backend for a message of `bytes`.
   const std::string& pick(std::int64_t bytes) const;
 };
@@ -179,6 +196,8 @@ struct StudyConfig {
 };
 
 void describe(Fields& f, CommRule& r);
+void describe(Fields& f, CommTableFile& t);
+void check(const CommTableFile& t, Checker& c);
 void describe(Fields& f, CommSpec& s);
 void check(const CommSpec& s, Checker& c);
 void describe(Fields& f, TreeSpec& t);

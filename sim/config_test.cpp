@@ -105,6 +105,18 @@ TEST(RunConfig, FusionIsRefusedWhereNoBackendCan) {
   EXPECT_EQ(notes[0], "comm.fusion: nccl (comm.table[1]) cannot fuse; its allreduces keep their norms apart");
 }
 
+TEST(RunConfig, ATableMayStandInAFileOfItsOwn) {
+  const std::string rows = "{table: [{up_to_kib: 56, backend: pull1}, {backend: nccl}]}";
+  const RunConfig c = load_run("seed/eagle3", {"comm={table_file: " + rows + "}"});
+  EXPECT_EQ(c.comm.pick(56 * 1024), "pull1");
+  EXPECT_EQ(c.comm.pick(56 * 1024 + 1), "nccl");
+  EXPECT_THAT(refusal("seed/eagle3", {"comm={table_file: " + rows + ", backend: nccl}"}),
+              HasSubstr("comm.table_file: is given beside a backend"));
+  EXPECT_THAT(refusal("seed/eagle3", {"comm={table_file: {table: [{backend: pull1}, {backend: nccl}]}}"}),
+              HasSubstr("comm.table_file.table[0].up_to_kib: missing"));
+  EXPECT_THAT(refusal("seed/eagle3", {"comm={table_file: {table: []}}"}), HasSubstr("comm.table_file.table: is empty"));
+}
+
 TEST(RunConfig, CanonicalFormReadsBack) {
   const RunConfig c = load_run("seed/eagle3");
   const auto canonical = dump_config(c);

@@ -8,6 +8,7 @@
 #include <thread>
 
 #include "model/base/formatted.h"
+#include "sim/executor.h"
 #include "sim/module.h"
 
 namespace specstep {
@@ -47,6 +48,21 @@ nlohmann::ordered_json environment() {
           {"processor", processor()},
           {"cores", std::thread::hardware_concurrency()},
           {"gpus", nlohmann::ordered_json::array()}};
+}
+
+nlohmann::ordered_json environment(const std::vector<DeviceFacts>& devices) {
+  nlohmann::ordered_json out = environment();
+  for (const DeviceFacts& d : devices)
+    out["gpus"].push_back({{"name", d.name},
+                           {"memory_gib", d.memory_gib},
+                           {"driver", d.driver},
+                           {"cuda", d.cuda},
+                           {"cublas", d.cublas},
+                           {"sm_clock_mhz", d.sm_clock_mhz},
+                           {"memory_clock_mhz", d.memory_clock_mhz},
+                           {"temperature_c", d.temperature_c},
+                           {"power_limit_w", d.power_limit_w}});
+  return out;
 }
 
 }  // namespace specstep

@@ -11,9 +11,11 @@ namespace specstep {
 
 class Executor;
 struct RunConfig;
+struct CommBenchmark;
 namespace comm {
 class Bootstrap;
-}
+struct MeasureRequest;
+}  // namespace comm
 
 /// What a module exports under the name "specstep_module". Functions that a module does not have are nullptr.
 struct ModuleTable {
@@ -27,8 +29,10 @@ struct ModuleTable {
   /// mpi: this process as a rank of those that mpirun started, see sim/mpi/bootstrap.h. Throws Error when MPI does not
   /// start. The module must stay open until the process ends.
   std::unique_ptr<comm::Bootstrap> (*make_bootstrap)(double wait_limit_seconds) = nullptr;
+  /// cuda: see sim/comm_bench.h.
+  CommBenchmark (*measure_comm)(const comm::MeasureRequest& request) = nullptr;
 };
-inline constexpr int module_abi = 2;
+inline constexpr int module_abi = 3;
 
 /// Opens lib/specstep/<name>.so beside the program. Throws Unsupported with the reason: not built, library missing.
 const ModuleTable& open_module(const std::string& name);

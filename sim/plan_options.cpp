@@ -2,7 +2,7 @@
 
 #include <memory>
 
-#include "comm/backend.h"
+#include "comm/caps.h"
 
 namespace specstep {
 
@@ -20,7 +20,7 @@ class Fusion {
                         {comm::Collective::all_reduce, static_cast<int>(op.ranks), op.bytes(), op.dtype, true})
                .used;
     }
-    return comm::backend(id).fuses_norm;
+    return comm::caps_of(id).fused_rmsnorm;
   }
 
  private:

@@ -21,6 +21,7 @@ struct CommonOptions {
   std::vector<std::string> sets;
   std::optional<std::string> json;
   std::optional<std::string> csv;
+  std::optional<std::string> saved_table;  // --save-table of comm
   bool quiet = false;
 };
 
@@ -45,6 +46,7 @@ struct Output {
   std::string text;
   std::function<nlohmann::ordered_json()> json;
   std::function<std::string()> csv;  // may be empty: the command has no table
+  std::function<std::string()> saved_table = {};
 };
 
 /// Throws InputError for outputs that cannot be written, or that name one place twice. Writes nothing.

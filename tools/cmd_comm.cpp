@@ -3,10 +3,12 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 
+#include "comm/backend.h"
 #include "comm/report/comm_table.h"
 #include "comm/report/sizes.h"
 #include "model/base/formatted.h"
 #include "tools/cli.h"
+#include "tools/comm_devices.h"
 #include "tools/fabric_argument.h"
 
 namespace specstep {
@@ -26,6 +28,7 @@ struct CommCommand {
   std::int64_t hidden = 0;
   std::int64_t value_bytes = 2;
   double uncertainty = 0.05;
+  DeviceOptions devices;
 };
 
 template <class E>
@@ -38,6 +41,12 @@ comm::Call call_of(const CommCommand& options, int ranks) {
   return {value_of<comm::Collective>(options.collective), ranks, 0, value_of<DType>(options.dtype), !options.eager};
 }
 
+std::vector<std::string> backends_of(const CommCommand& options) {
+  std::vector<std::string> backends;
+  for (const std::string& id : options.backends) backends.push_back(CLI::detail::trim_copy(id));
+  return backends;
+}
+
 comm::CommTable priced(const CommCommand& options, const ConfigLibrary& library) {
   const NamedFabric named = fabric_argument(options.config, options.common, library);
   comm::Pricer pricer(comm::build_topology(named.spec));
@@ -48,9 +57,7 @@ comm::CommTable priced(const CommCommand& options, const ConfigLibrary& library)
                            formatted("is {}", options.ranks),
                            formatted("at most the {} GPU{} of {}", all, all == 1 ? "" : "s", named.name)});
   const int ranks = options.ranks > 0 ? options.ranks : named.ranks;
-  std::vector<std::string> backends;
-  for (const std::string& id : options.backends) backends.push_back(CLI::detail::trim_copy(id));
-  return comm::comm_table(pricer, {call_of(options, ranks), comm::parse_sizes(options.bytes), backends});
+  return comm::comm_table(pricer, {call_of(options, ranks), comm::parse_sizes(options.bytes), backends_of(options)});
 }
 
 /// Tables and prices side by side: said where they were launched differently, or may have been.
@@ -68,8 +75,27 @@ void note_other_launch(std::vector<comm::CommTable>& tables) {
   if (unknown) priced.notes.push_back("priced " + here + "; a table that was launched otherwise crosses elsewhere");
 }
 
-void run_comm(const CommCommand& options) {
+void measure(const CommCommand& options, const ConfigLibrary& library) {
+  const auto refuse = [](const char* option, const char* allowed) {
+    throw InputError(Issue{{option}, "", "has no part in a measurement on devices", allowed});
+  };
+  if (!options.tables.empty()) refuse("--table", "a comparison of its own");
+  if (options.eager) refuse("--eager", "--conditions eager");
+  if (options.collective != "all_reduce") refuse("--collective", "all_reduce");
+  if (options.config.empty() && !options.common.sets.empty()) refuse("--set", "a config whose keys it sets");
+  std::optional<comm::Pricer> model;
+  if (!options.config.empty())
+    model.emplace(comm::build_topology(fabric_argument(options.config, options.common, library).spec));
+  for (const std::string& id : backends_of(options)) comm::backend(id);  // names that do not exist
+  const DeviceQuery query{options.ranks, comm::parse_sizes(options.bytes), backends_of(options),
+                          value_of<DType>(options.dtype), model ? &*model : nullptr};
+  run_on_devices(options.devices, query, options.common);
+}
+
+void run_comm(const CommCommand& options, const CLI::App& command) {
   const ConfigLibrary library = ConfigLibrary::installed();
+  if (options.devices.measures()) return measure(options, library);
+  refuse_without_measurement(command);
   if (options.config.empty() && options.tables.empty())
     throw InputError(Issue{{"specstep comm"}, "", "nothing to price", "a config, --table FILE, or both"});
   std::vector<comm::CommTable> tables;
@@ -124,9 +150,10 @@ void add_comm(CLI::App& app) {
       ->capture_default_str();
   command->add_flag("--eager", options->eager, "launched one by one instead of in a CUDA graph");
   add_table_options(*command, *options);
+  add_device_options(*command, options->devices, options->common);
   add_common(*command, options->common,
              "specstep comm asus_dual_turin_collapse --bytes 14336,43008 --backends nccl,pull1,island");
-  command->callback([options] { run_comm(*options); });
+  command->callback([options, command] { run_comm(*options, *command); });
 }
 
 }  // namespace specstep

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "comm/backend.h"
+#include "comm/report/caps_table.h"
 #include "model/base/formatted.h"
 #include "sim/executor.h"
 #include "sim/file_kind.h"
@@ -21,6 +22,8 @@ using Json = nlohmann::ordered_json;
 struct ListCommand {
   CommonOptions common;
   std::string schema;
+  int ranks = 8;
+  std::int64_t largest_bytes = 65536;
   bool metrics = false, backends = false, executors = false, reference = false;
 };
 
@@ -38,18 +41,22 @@ Output metrics_list() {
   return {text, [json] { return json; }, {}};
 }
 
-Output backends_list() {
-  std::string text;
-  Json json = Json::array();
-  for (const comm::BackendRow& row : comm::backends()) {
-    text += formatted("{:<14} {}\n", row.id, row.summary);
-    json.push_back({{"name", row.id}, {"summary", row.summary}});
-  }
+Output backends_list(const ListCommand& options) {
+  std::string text = comm::caps_text(options.ranks, options.largest_bytes);
+  Json json = comm::caps_json(options.ranks, options.largest_bytes);
+  text += "\n";
   for (const CommChoice& choice : comm_choices()) {
     text += formatted("{:<14} {}\n", choice.name, choice.summary);
     json.push_back({{"name", choice.name}, {"summary", choice.summary}});
   }
   return {text, [json] { return json; }, {}};
+}
+
+std::string backend_names() {
+  std::string text;
+  for (const comm::BackendRow& row : comm::backends()) text += formatted("{:<14} {}\n", row.id, row.summary);
+  for (const CommChoice& choice : comm_choices()) text += formatted("{:<14} {}\n", choice.name, choice.summary);
+  return text;
 }
 
 Output executors_list() {
@@ -62,14 +69,14 @@ Output executors_list() {
   return {text, [json] { return json; }, {}};
 }
 
-Output everything(const ConfigLibrary& library) {
-  std::string text = "executors\n" + executors_list().text + "\nbackends\n" + backends_list().text;
+Output everything(const ConfigLibrary& library, const ListCommand& options) {
+  std::string text = "executors\n" + executors_list().text + "\nbackends\n" + backend_names();
   Json json = {
-      {"executors", executors_list().json()}, {"backends", backends_list().json()}, {"configs", Json::object()}};
+      {"executors", executors_list().json()}, {"backends", backends_list(options).json()}, {"configs", Json::object()}};
   text += formatted("\nconfigs in {}\n", library.root().string());
   std::string last;
   for (const FileKind& kind : file_kinds()) {
-    if (kind.folder == last) continue;  // runs and studies share one
+    if (kind.folder == last || library.names(kind.folder).empty()) continue;  // runs and studies share one
     last = kind.folder;
     text += formatted("  {:<10} {}\n", kind.folder, fmt::join(library.names(kind.folder), "  "));
     json["configs"][kind.folder] = library.names(kind.folder);
@@ -90,11 +97,11 @@ void list(const ListCommand& options) {
     return deliver(options.common, {schema.dump(2) + "\n", [&] { return schema; }, {}});
   }
   if (options.metrics) return deliver(options.common, metrics_list());
-  if (options.backends) return deliver(options.common, backends_list());
+  if (options.backends) return deliver(options.common, backends_list(options));
   if (options.executors) return deliver(options.common, executors_list());
   if (options.reference)
     return deliver(options.common, {config_reference(), [] { return Json(config_reference()); }, {}});
-  deliver(options.common, everything(ConfigLibrary::installed()));
+  deliver(options.common, everything(ConfigLibrary::installed(), options));
 }
 
 }  // namespace
@@ -105,7 +112,16 @@ void add_list(CLI::App& app) {
   command->add_option("--schema", options->schema,
                       "JSON Schema of a kind of file, for editors: run, stack, machine, ...");
   command->add_flag("--metrics", options->metrics, "every metric with its definition");
-  command->add_flag("--backends", options->backends, "every comm backend");
+  CLI::Option* backends = command->add_flag("--backends", options->backends,
+                                            "every comm backend: what it can, what it needs, what it promises");
+  command->add_option("--ranks", options->ranks, "of --backends: ranks among which a rank's memory is told")
+      ->check(CLI::Range(1, 8))
+      ->needs(backends)
+      ->capture_default_str();
+  command->add_option("--largest-bytes", options->largest_bytes, "of --backends: the largest call in one piece")
+      ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 30))
+      ->needs(backends)
+      ->capture_default_str();
   command->add_flag("--executors", options->executors, "every executor");
   command->add_flag("--reference", options->reference, "the config reference as Markdown");
   add_output(*command, options->common, "specstep list --schema run > run.schema.json");

@@ -1,14 +1,12 @@
 // specstep run: a config or a study to tok/s with the breakdown.
-#include <unistd.h>
-
 #include <CLI/CLI.hpp>
-#include <cstdio>
 #include <memory>
 #include <nlohmann/json.hpp>
 
 #include "sim/engine/benchmark.h"
 #include "sim/study.h"
 #include "tools/cli.h"
+#include "tools/progress_line.h"
 
 namespace specstep {
 
@@ -18,21 +16,6 @@ struct RunOptions {
   std::string config = "seed-study";
   std::string executor;
   std::optional<std::int64_t> seed;
-};
-
-/// One line of progress that the next one overwrites; silent unless stderr is a terminal.
-class ProgressLine {
- public:
-  explicit ProgressLine(bool quiet) : shown_(!quiet && isatty(STDERR_FILENO) == 1) {}
-  ~ProgressLine() { show(""); }
-  ProgressLine(const ProgressLine&) = delete;
-  ProgressLine& operator=(const ProgressLine&) = delete;
-  void show(const std::string& text) const noexcept {
-    if (shown_) std::fprintf(stderr, "\r\033[K%s", text.c_str());
-  }
-
- private:
-  bool shown_;
 };
 
 /// An option that stands for a key. Given beside that key, one of the two would be ignored.

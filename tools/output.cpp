@@ -129,11 +129,13 @@ bool to_file(const std::optional<std::string>& target) {
 }
 
 void write_files(const CommonOptions& options, const Output& output) {
-  std::optional<StagedFile> json, csv;
+  std::optional<StagedFile> json, csv, table;
   if (to_file(options.json)) json.emplace(*options.json, output.json().dump(2) + "\n");
   if (to_file(options.csv)) csv.emplace(*options.csv, output.csv());
+  if (to_file(options.saved_table)) table.emplace(*options.saved_table, output.saved_table());
   if (json) json->commit();
   if (csv) csv->commit();
+  if (table) table->commit();
 }
 
 void show(const CommonOptions& options, const Output& output) {
@@ -159,6 +161,7 @@ void check_outputs(const CommonOptions& options) {
   };
   check("--json", options.json);
   check("--csv", options.csv);
+  check("--save-table", options.saved_table);
   if (options.json && options.csv && place_named(*options.json).same(place_named(*options.csv)))
     issues.push_back({{"--csv", 0, 0}, "", "--json and --csv name the same place", "two different ones"});
   throw_if_any(issues);

@@ -21,16 +21,14 @@ std::optional<std::string> refuses(const Topology& t, const Call& call) {
 }  // namespace
 
 BackendRow island_row() {
-  BackendRow row{"island",
-                 "reduce-scatter in islands, exchange between them, all-gather",
-                 {Collective::all_reduce},
-                 {.p2p = true, .packs = true},
-                 16,
-                 variants,
-                 nullptr,
-                 refuses};
-  row.fuses_norm = true;
-  return row;
+  return {"island",
+          "reduce-scatter in islands, exchange between them, all-gather",
+          {Collective::all_reduce},
+          {.p2p = true, .packs = true},
+          16,
+          variants,
+          nullptr,
+          refuses};
 }
 
 }  // namespace specstep::comm

@@ -12,14 +12,12 @@ std::vector<Variant> variants(const Topology&, const Call& call) {
 }  // namespace
 
 BackendRow pull1_row() {
-  BackendRow row{"pull1",
-                 "one-shot pull (one-stage): read all between two barriers",
-                 {Collective::all_reduce},
-                 {.p2p = true, .packs = true},
-                 16,
-                 variants};
-  row.fuses_norm = true;
-  return row;
+  return {"pull1",
+          "one-shot pull (one-stage): read all between two barriers",
+          {Collective::all_reduce},
+          {.p2p = true, .packs = true},
+          16,
+          variants};
 }
 
 }  // namespace specstep::comm

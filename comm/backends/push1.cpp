@@ -12,14 +12,12 @@ std::vector<Variant> variants(const Topology&, const Call& call) {
 }  // namespace
 
 BackendRow push1_row() {
-  BackendRow row{"push1",
-                 "one-shot push: write to all, sum what arrives",
-                 {Collective::all_reduce},
-                 {.p2p = true, .packs = true},
-                 16,
-                 variants};
-  row.fuses_norm = true;
-  return row;
+  return {"push1",
+          "one-shot push: write to all, sum what arrives",
+          {Collective::all_reduce},
+          {.p2p = true, .packs = true},
+          16,
+          variants};
 }
 
 }  // namespace specstep::comm

@@ -14,11 +14,9 @@ std::vector<Variant> variants(const Topology&, const Call& call) {
 }  // namespace
 
 BackendRow rsag_row() {
-  BackendRow row{
+  return {
       "rsag",  "two-stage: reduce-scatter, then all-gather", {Collective::all_reduce}, {.p2p = true, .packs = true}, 16,
       variants};
-  row.fuses_norm = true;
-  return row;
 }
 
 }  // namespace specstep::comm

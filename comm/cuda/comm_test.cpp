@@ -40,7 +40,7 @@ TEST(OpenComm, ABackendWithoutDeviceVersionIsRefusedWithThoseThereAre) {
     open_comm(request, *group);
     FAIL() << "opened";
   } catch (const Unsupported& e) {
-    EXPECT_THAT(e.what(), AllOf(HasSubstr("push9"), HasSubstr("nccl, push1")));
+    EXPECT_THAT(e.what(), AllOf(HasSubstr("push9"), HasSubstr("nccl, nccl_sym, nccl_dev, push1")));
   }
 }
 

@@ -18,9 +18,20 @@ struct Row {
 };
 
 constexpr std::array rows{
-    Row{"nccl", open_nccl},     Row{"push1", open_push1},   Row{"pull1", open_pull1}, Row{"rsag", open_rsag},
-    Row{"island", open_island}, Row{"hostbc", open_hostbc}, Row{"ring", open_ring},   Row{"ce", open_ce},
-    Row{"q8", open_q8},         Row{"nvls", open_nvls},     Row{"null", open_null},   Row{"delay", open_delay},
+    Row{"nccl", open_nccl},
+    Row{"nccl_sym", open_nccl_sym},
+    Row{"nccl_dev", open_nccl_dev},
+    Row{"push1", open_push1},
+    Row{"pull1", open_pull1},
+    Row{"rsag", open_rsag},
+    Row{"island", open_island},
+    Row{"hostbc", open_hostbc},
+    Row{"ring", open_ring},
+    Row{"ce", open_ce},
+    Row{"q8", open_q8},
+    Row{"nvls", open_nvls},
+    Row{"null", open_null},
+    Row{"delay", open_delay},
 };
 
 }  // namespace

@@ -51,6 +51,9 @@ class DeviceComm {
   virtual void reduce_scatter(const void* values, void* part, std::int64_t count, DType dtype, cudaStream_t stream) = 0;
   /// to[r] = what rank r has for this one; `count` values for each rank.
   virtual void all_to_all(const void* from, void* to, std::int64_t count, DType dtype, cudaStream_t stream) = 0;
+  /// Device memory that this backend's calls work on fastest; empty where any is as good. All ranks ask together for
+  /// equal sizes, and give calls equal places in it; then it need not be copied. It ends before the communicator does.
+  virtual std::shared_ptr<void> allocate(std::size_t /*bytes*/) { return nullptr; }
   /// What goes into the result: versions, algorithm, protocol, settings.
   virtual std::vector<std::string> notes() const = 0;
   /// Device bytes that opening took on this rank. NCCL takes some more with the first use of each algorithm.

@@ -27,11 +27,11 @@ std::array<std::string, 4> split(const std::string& text) {
   return out;
 }
 
-void require_equal(const Members& members, Part part, const char* noun) {
+void require_equal(const Members& members, Part part, const std::string& noun) {
   for (std::size_t r = 1; r < members.size(); ++r)
     if (members[r][part] != members[0][part])
-      throw Unsupported(formatted("backend nccl: {} differ: {} on rank 0, {} on rank {}", noun, members[0][part],
-                                  members[r][part], r));
+      throw Unsupported(
+          formatted("backend {} differ: {} on rank 0, {} on rank {}", noun, members[0][part], members[r][part], r));
 }
 
 }  // namespace
@@ -53,7 +53,7 @@ std::string device_address() {
   return formatted("{} of {}", pci.data(), host.data());
 }
 
-void require_nccl_group(const NcclMember& mine, Bootstrap& group) {
+void require_nccl_group(const NcclMember& mine, Bootstrap& group, std::string_view backend) {
   std::string text;
   for (const std::string* part : {&mine.refusal, &mine.device, &mine.version, &mine.settings}) text += *part + '\0';
   Members members;
@@ -63,10 +63,10 @@ void require_nccl_group(const NcclMember& mine, Bootstrap& group) {
   for (std::size_t r = 0; r < members.size(); ++r)
     for (std::size_t other = 0; other < r; ++other)
       if (members[r][device] == members[other][device])
-        throw Unsupported(formatted("backend nccl: ranks {} and {} share GPU {}; NCCL gives each rank a GPU of its own",
-                                    other, r, members[r][device]));
-  require_equal(members, version, "versions of NCCL");
-  require_equal(members, settings, "settings");
+        throw Unsupported(formatted("backend {}: ranks {} and {} share GPU {}; NCCL gives each rank a GPU of its own",
+                                    backend, other, r, members[r][device]));
+  require_equal(members, version, formatted("{}: versions of NCCL", backend));
+  require_equal(members, settings, formatted("{}: settings", backend));
 }
 
 }  // namespace specstep::comm

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 
 #include "comm/bootstrap.h"
 #include "comm/nccl_settings.h"
@@ -23,6 +24,6 @@ std::string device_address();
 
 /// Every rank calls it. Throws Unsupported, alike on all ranks: a rank that cannot take part, two ranks on one GPU,
 /// libraries of different versions, different settings.
-void require_nccl_group(const NcclMember& mine, Bootstrap& group);
+void require_nccl_group(const NcclMember& mine, Bootstrap& group, std::string_view backend = "nccl");
 
 }  // namespace specstep::comm

@@ -18,16 +18,22 @@ namespace {
 
 constexpr int least_version = 21800;  // communicators that do not block, with thread blocks by config
 
+void* symbol(void* library, const char* name) {
+  void* found = dlsym(library, name);
+  if (!found) throw Unsupported(formatted("backend nccl: this node's libnccl.so.2 has no {}", name));
+  return found;
+}
+
 template <class F>
 void find(void* library, F& function, const char* name) {
-  function = reinterpret_cast<F>(dlsym(library, name));
-  if (!function) throw Unsupported(formatted("backend nccl: this node's libnccl.so.2 has no {}", name));
+  function = reinterpret_cast<F>(symbol(library, name));
 }
 
 NcclLibrary opened() {
   void* library = dlopen("libnccl.so.2", RTLD_NOW | RTLD_LOCAL);
   if (!library) throw Unsupported(formatted("backend nccl: the library cannot be opened: {}", dlerror()));
   NcclLibrary out;
+  out.handle = library;
   find(library, out.get_version, "ncclGetVersion");
   if (out.get_version(&out.version) != ncclSuccess || out.version < least_version)
     throw Unsupported(formatted("backend nccl: this node has NCCL {}; {} or later is needed",
@@ -70,6 +76,8 @@ const NcclLibrary& nccl_library() {
   static const NcclLibrary library = opened();
   return library;
 }
+
+void* nccl_symbol(const char* name) { return symbol(nccl_library().handle, name); }
 
 std::string nccl_version_text(int version) {
   return formatted("{}.{}.{}", version / 10000, version / 100 % 100, version % 100);

@@ -29,10 +29,18 @@ struct NcclLibrary {
   decltype(&ncclGroupStart) group_start = nullptr;
   decltype(&ncclGroupEnd) group_end = nullptr;
   int version = 0;  // 22809 is 2.28.9
+  void* handle = nullptr;
 };
 
 /// Opened once and never closed. Throws Unsupported: no libnccl.so.2, a version without what is needed.
 const NcclLibrary& nccl_library();
+
+/// A function that only some versions have. Throws Unsupported where it is missing.
+void* nccl_symbol(const char* name);
+template <class F>
+void find_in_nccl(F& function, const char* name) {
+  function = reinterpret_cast<F>(nccl_symbol(name));
+}
 
 /// "2.28.9".
 std::string nccl_version_text(int version);

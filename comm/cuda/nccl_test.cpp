@@ -108,14 +108,14 @@ void exercise_all(Bootstrap& group) {
 }
 
 /// What each of two ranks is told, which needs no GPU.
-std::vector<std::string> told(const NcclMember& first, const NcclMember& second) {
+std::vector<std::string> told(const NcclMember& first, const NcclMember& second, std::string_view backend = "nccl") {
   auto ends = thread_bootstrap(2, 60);
   std::vector<std::string> out(2);
   std::vector<std::jthread> threads;
   for (std::size_t r = 0; r < 2; ++r)
     threads.emplace_back([&, r] {
       try {
-        require_nccl_group(r == 0 ? first : second, *ends[r]);
+        require_nccl_group(r == 0 ? first : second, *ends[r], backend);
       } catch (const Unsupported& e) {
         out[r] = e.what();
       }
@@ -133,6 +133,7 @@ TEST(NcclGroup, TakesRanksOnGpusOfTheirOwn) {
 
 TEST(NcclGroup, TellsBothRanksWhyNot) {
   EXPECT_THAT(told(one_gpu, one_gpu), testing::Each(HasSubstr("ranks 0 and 1 share GPU 0000:01:00.0 of a")));
+  EXPECT_THAT(told(one_gpu, one_gpu, "nccl_sym"), testing::Each(HasSubstr("backend nccl_sym: ranks 0 and 1")));
   EXPECT_THAT(told(one_gpu, {"no library", "0000:02:00.0 of a", "", ""}),
               testing::Each(HasSubstr("rank 1: no library")));
   EXPECT_THAT(told(one_gpu, {"", "0000:02:00.0 of a", "2.27.3", "x"}),
@@ -172,7 +173,7 @@ TEST_F(Nccl, NotesNameVersionAndSettings) {
     group.barrier("end");
   });
   for (const Thrown& t : thrown) EXPECT_EQ(t.text, "");
-  EXPECT_THAT(notes, AllOf(HasSubstr("NCCL 2."), HasSubstr("channels 0 to 2"), HasSubstr("NCCL_NVLS_ENABLE=0")));
+  EXPECT_THAT(notes, AllOf(HasSubstr("NCCL 2."), HasSubstr("at most: 2"), HasSubstr("NCCL_NVLS_ENABLE=0")));
 }
 
 TEST_F(Nccl, TwoRanksOnOneGpuAreRefusedOnBoth) {

@@ -9,6 +9,8 @@ namespace specstep::comm {
 
 /// Each opens this rank's end; see open_comm.
 std::unique_ptr<DeviceComm> open_nccl(const CommRequest& request, Bootstrap& group);
+std::unique_ptr<DeviceComm> open_nccl_sym(const CommRequest& request, Bootstrap& group);
+std::unique_ptr<DeviceComm> open_nccl_dev(const CommRequest& request, Bootstrap& group);
 std::unique_ptr<DeviceComm> open_null(const CommRequest& request, Bootstrap& group);
 std::unique_ptr<DeviceComm> open_delay(const CommRequest& request, Bootstrap& group);
 std::unique_ptr<DeviceComm> open_push1(const CommRequest& request, Bootstrap& group);

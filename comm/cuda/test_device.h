@@ -93,6 +93,8 @@ class DeviceBytes {
   DeviceBytes(const Integers& values, DType dtype) : DeviceBytes(values.size() * width(dtype)) {
     const std::string bytes = encoded(values, dtype);
     check(cudaMemcpy(memory_.get(), bytes.data(), size_, cudaMemcpyHostToDevice), "filling a test's array");
+    // A copy from pageable memory may go on after the call, and streams that do not wait for the default one use it.
+    check(cudaStreamSynchronize(nullptr), "filling a test's array");
   }
   char* data() const { return static_cast<char*>(memory_.get()); }
   std::size_t size() const { return size_; }

@@ -57,8 +57,11 @@ struct IslandLane {
       if (!take_those(m, other, itself, {0, Stage::partial, mine.begin + j}, slot_of, got)) return false;
       const Pack own = m.take(call, mine.begin + j);
       Sum sum;
-      for (int rank = 0; rank < Memory::most_ranks; ++rank)
-        if (rank < call.ranks && plan.island_of[rank] == island) sum.add(rank == call.rank ? own : got[rank]);
+      for (int rank = 0; rank < Memory::most_ranks; ++rank) {
+        Pack one = got[rank];  // a copy: what an address is taken of would not stay in registers
+        if (rank == call.rank) one = own;
+        if (rank < call.ranks && plan.island_of[rank] == island) sum.add(one);
+      }
       for (int k = 0; k < plan.islands; ++k) {
         const int to = island + k >= plan.islands ? island + k - plan.islands : island + k;
         for (int w = 0; w < wide_packs<Sum>; ++w)

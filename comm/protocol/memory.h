@@ -138,8 +138,11 @@ constexpr bool take_lines(Memory& m, const Call& call, Awaited what, std::uint32
 template <class Memory>
 constexpr Pack sum_of(const Call& call, const Pack (&got)[Memory::most_ranks], const Pack& own) {
   typename Memory::Sum sum;
-  for (int source = 0; source < Memory::most_ranks; ++source)
-    if (source < call.ranks) sum.add(source == call.rank ? own : got[source]);
+  for (int source = 0; source < Memory::most_ranks; ++source) {
+    Pack one = got[source];  // a copy: what an address is taken of would not stay in registers
+    if (source == call.rank) one = own;
+    if (source < call.ranks) sum.add(one);
+  }
   return sum.rounded();
 }
 

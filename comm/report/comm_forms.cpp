@@ -48,6 +48,8 @@ std::string mode_of(const CommTable& table) {
   return !table.mode_known ? "unknown" : table.call.captured ? "graph" : "eager";
 }
 
+}  // namespace
+
 std::string times_text(const CommTable& table) {
   const std::vector<std::string> ids = backends_of(table);
   const std::size_t width = column_width(table);
@@ -67,6 +69,8 @@ std::string times_text(const CommTable& table) {
   }
   return text;
 }
+
+namespace {
 
 std::string link_text(const CommRow& row) {
   std::string text;
@@ -90,6 +94,20 @@ std::string details_text(const CommTable& table, std::int64_t bytes) {
   return text;
 }
 
+/// Errors of predictions are fractions of what was measured.
+nlohmann::ordered_json device_json(const CommRow& r) {
+  const DeviceRow& d = *r.device;
+  nlohmann::ordered_json out{{"cache", d.cold ? "cold" : "warm"},
+                             {"calls", d.calls},
+                             {"replays", d.replays},
+                             {"checked", d.checked},
+                             {"wrong", d.wrong}};
+  if (!d.predicted) return out;
+  out["predicted_seconds"] = *d.predicted;
+  if (r.seconds > 0) out["error"] = *d.predicted / r.seconds - 1;
+  return out;
+}
+
 }  // namespace
 
 std::string comm_text(const CommTable& table) {
@@ -102,24 +120,37 @@ std::string comm_text(const CommTable& table) {
     const auto sizes = sizes_of(table);
     text += details_text(table, *std::next(sizes.begin(), static_cast<std::ptrdiff_t>(sizes.size() / 2))) + "\n";
   }
+  text += crossovers_text(table);
+  for (const std::string& note : table.notes) text += "note: " + note + "\n";
+  return text;
+}
+
+std::string crossovers_text(const CommTable& table) {
+  std::string text;
   for (const Crossover& x : table.against)
     text += formatted("{} against {} alone: cheaper up to about {} ({} to {})\n", x.below, x.above, bytes_text(x.at),
                       bytes_text(x.low), bytes_text(x.high));
   for (const Crossover& x : table.changes)
     text += formatted("best up to about {} is {}, above it {}; not to be told apart from {} to {}\n", bytes_text(x.at),
                       x.below, x.above, bytes_text(x.low), bytes_text(x.high));
-  for (const std::string& note : table.notes) text += "note: " + note + "\n";
   return text;
 }
 
 std::string comm_csv(const std::vector<CommTable>& tables) {
+  const bool devices = !tables.empty() && !tables.front().rows.empty() && tables.front().rows.front().device;
   std::string text =
-      "backend,ranks,bytes,mode,seconds,low,high,bottleneck,algorithm,algorithm_gb_s,bus_gb_s,provenance\n";
+      "backend,ranks,bytes,mode,seconds,low,high,bottleneck,algorithm,algorithm_gb_s,bus_gb_s,provenance";
+  text += devices ? ",cache,calls,replays,checked,wrong,predicted_seconds\n" : "\n";
   for (const CommTable& table : tables)
-    for (const CommRow& r : table.rows)
-      text += formatted("{},{},{},{},{:.9g},{:.9g},{:.9g},\"{}\",\"{}\",{:.6g},{:.6g},{}\n", r.backend, r.ranks,
-                        r.bytes, mode_of(table), r.seconds, r.low, r.high, r.bottleneck, r.algorithm, r.algorithm_gb_s,
+    for (const CommRow& r : table.rows) {
+      text += formatted("{},{},{},{},{:.9g},{:.9g},{:.9g},\"{}\",\"{}\",{:.6g},{:.6g},{}", r.backend, r.ranks, r.bytes,
+                        mode_of(table), r.seconds, r.low, r.high, r.bottleneck, r.algorithm, r.algorithm_gb_s,
                         r.bus_gb_s, name_of(r.provenance));
+      if (const auto& d = r.device)
+        text += formatted(",{},{},{},{},{},{}", d->cold ? "cold" : "warm", d->calls, d->replays, d->checked, d->wrong,
+                          d->predicted ? formatted("{:.9g}", *d->predicted) : "");
+      text += '\n';
+    }
   return text;
 }
 
@@ -148,6 +179,7 @@ nlohmann::ordered_json comm_json(const std::vector<CommTable>& tables) {
                              {"extrapolated", r.extrapolated},
                              {"link_bytes", links},
                              {"from", table.title}});
+      if (r.device) out["rows"].back().update(device_json(r));
     }
     for (const auto& [list, among] : {std::pair{&table.changes, "all"}, std::pair{&table.against, "two"}})
       for (const Crossover& x : *list)

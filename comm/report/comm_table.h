@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <map>
 #include <nlohmann/json_fwd.hpp>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -16,6 +17,16 @@ struct CommQuery {
   Call call;                          // kind, ranks, dtype, captured; its bytes are not used
   std::vector<std::int64_t> sizes;    // ascending
   std::vector<std::string> backends;  // empty: all that are not refused
+};
+
+/// What a row measured on devices has beside its time. Its seconds are the median of replays, low and high the least
+/// and the 99th percentile.
+struct DeviceRow {
+  bool cold = false;  // caches were swept before each call
+  int calls = 0, replays = 0;
+  std::int64_t checked = 0;  // values
+  std::int64_t wrong = 0;
+  std::optional<double> predicted = {};  // seconds, where a fabric was given and prices it
 };
 
 /// One backend at one size. Bandwidths as nccl-tests defines them: algorithm = size / time, bus = that times what each
@@ -35,6 +46,7 @@ struct CommRow {
   Provenance provenance = Provenance::datasheet;
   bool extrapolated = false;
   std::map<LinkKind, double> link_bytes;  // over links of each kind, both directions, in all
+  std::optional<DeviceRow> device = {};
 };
 
 struct CommTable {
@@ -59,6 +71,9 @@ CommTable measured_comm_table(const MeasuredTable& table, const Call& call, doub
 double bus_factor(Collective kind, int ranks);
 
 std::string comm_text(const CommTable& table);
+/// Parts of it: times by size and backend with the best one; crossovers, a line each.
+std::string times_text(const CommTable& table);
+std::string crossovers_text(const CommTable& table);
 std::string comm_csv(const std::vector<CommTable>& tables);
 /// specstep.comm/1
 nlohmann::ordered_json comm_json(const std::vector<CommTable>& tables);

@@ -4,9 +4,11 @@
 #include <chrono>
 #include <thread>
 
+#include "comm/cuda/bench/probe.h"
 #include "comm/cuda/check.h"
 #include "comm/dispatch.h"
 #include "model/base/formatted.h"
+#include "model/base/units.h"
 
 namespace specstep::cuda {
 
@@ -59,6 +61,12 @@ Members members_of(const Step& step) {
   }
 }
 
+Members members_in(const Plan& plan, const Step& step) {
+  return plan.layout.attention_data == 1 ? Members::everyone : members_of(step);
+}
+
+constexpr double probe_seconds = 2;
+
 bool exchanges_nothing(const std::string& backend) { return backend == "delay" || backend == "null"; }
 
 }  // namespace
@@ -66,7 +74,7 @@ bool exchanges_nothing(const std::string& backend) { return backend == "delay" |
 bool plays_one_rank(const RunConfig& config) {
   if (config.parallel.tensor == 1) return false;
   std::vector<std::string> used;
-  for (const CommRule& rule : config.comm.table) used.push_back(rule.backend);
+  for (const CommRule& rule : config.comm.rows()) used.push_back(rule.backend);
   if (used.empty()) used.push_back(config.comm.pick(1));
   const auto idle = std::count_if(used.begin(), used.end(), exchanges_nothing);
   if (idle != 0 && idle != static_cast<std::ptrdiff_t>(used.size()))
@@ -85,19 +93,41 @@ Comms::Comms(const RunConfig& config, comm::Bootstrap& group)
 
 Comms::Key Comms::key_of(const Plan& plan, const Step& step) {
   const comm::Call call = *call_of(step.op);
-  Members members = members_of(step);
-  if (plan.layout.attention_data == 1) members = Members::everyone;
-  std::string id = config_.comm.pick(call.bytes);
-  const bool chosen = id == "auto" || id == "engine-default";
-  if (chosen && call.kind == comm::Collective::all_reduce) {
-    const comm::Choice choice = comm::choose(id, config_.comm.engine, pricer_, call);
-    const std::string text =
-        formatted("{} of {} B: {} chose {}: {}", name_of(call.kind), call.bytes, id, choice.used, choice.reason);
-    if (std::find(choices_.begin(), choices_.end(), text) == choices_.end()) choices_.push_back(text);
-    return {members, choice.used};
-  }
-  if (chosen) id = "nccl";
-  return {members, id};
+  const Members members = members_in(plan, step);
+  const std::string& id = config_.comm.pick(call.bytes);
+  return {members, is_comm_choice(id) ? chosen(id, members, call) : id};
+}
+
+std::string Comms::chosen(const std::string& rule, Members members, const comm::Call& call) {
+  const auto probed = rule == "auto" ? probed_.find(members) : probed_.end();
+  const bool knows = probed != probed_.end();
+  if (call.kind != comm::Collective::all_reduce)
+    return !knows || probed->second.serves("nccl") ? "nccl" : probed->second.selection.pick(call.bytes);
+  comm::Choice choice;
+  if (knows)
+    choice = {rule, probed->second.selection.pick(call.bytes), "fastest of those measured here"};
+  else
+    choice = comm::choose(rule, config_.comm.engine, pricer_, call);
+  note(formatted("{} of {} B: {} chose {}: {}", name_of(call.kind), call.bytes, rule, choice.used, choice.reason));
+  return choice.used;
+}
+
+void Comms::note(const std::string& text) {
+  if (std::find(choices_.begin(), choices_.end(), text) == choices_.end()) choices_.push_back(text);
+}
+
+/// Measures the backends among these ranks, once, where that is what `auto` does.
+void Comms::probe(Members members, const comm::Call& call, const ParallelLayout& layout) {
+  const bool wanted =
+      call.ranks > 1 && config_.comm.probe == CommProbe::measured && config_.comm.pick(call.bytes) == "auto";
+  if (!wanted || probed_.contains(members)) return;
+  comm::Probe found =
+      comm::probe(request_of("auto", call.ranks), DType::bf16, probe_seconds, group_of(members, layout));
+  for (const std::string& text : found.notes) note(text);
+  for (const comm::Crossover& x : found.selection.crossovers)
+    note(formatted("auto measured: best up to about {} is {}, above it {}; not to be told apart from {} to {}",
+                   bytes_text(x.at), x.below, x.above, bytes_text(x.low), bytes_text(x.high)));
+  probed_[members] = std::move(found);
 }
 
 comm::Bootstrap& Comms::group_of(Members members, const ParallelLayout& layout) {
@@ -118,17 +148,22 @@ void Comms::prepare(const Plan& plan) {
   for (const Step& step : plan.steps) {
     const auto call = call_of(step.op);
     if (!call) continue;
+    probe(members_in(plan, step), *call, plan.layout);
     const Key key = key_of(plan, step);
     if (open_.contains(key)) continue;
-    comm::CommRequest request;
-    request.backend = key.second;
-    request.nccl = config_.comm.nccl.value_or(comm::NcclSettings{});
-    request.own = config_.comm.own.value_or(comm::OwnSettings{});
-    request.target = &topology_;
-    request.target_ranks = call->ranks;
-    request.wait_limit_seconds = config_.measure.cuda.wait_limit_s;
-    open_[key] = comm::open_comm(request, group_of(key.first, plan.layout));
+    open_[key] = comm::open_comm(request_of(key.second, call->ranks), group_of(key.first, plan.layout));
   }
+}
+
+comm::CommRequest Comms::request_of(const std::string& backend, int ranks) const {
+  comm::CommRequest request;
+  request.backend = backend;
+  request.nccl = config_.comm.nccl.value_or(comm::NcclSettings{});
+  request.own = config_.comm.own.value_or(comm::OwnSettings{});
+  request.target = &topology_;
+  request.target_ranks = ranks;
+  request.wait_limit_seconds = config_.measure.cuda.wait_limit_s;
+  return request;
 }
 
 comm::DeviceComm* Comms::of(const Plan& plan, const Step& step) {

@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "comm/cuda/bench/probe.h"
 #include "comm/cuda/device_comm.h"
 #include "comm/pricing.h"
 #include "model/plan.h"
@@ -43,6 +44,10 @@ class Comms {
  private:
   using Key = std::pair<Members, std::string>;
   Key key_of(const Plan& plan, const Step& step);
+  std::string chosen(const std::string& rule, Members members, const comm::Call& call);
+  void note(const std::string& text);
+  void probe(Members members, const comm::Call& call, const ParallelLayout& layout);
+  comm::CommRequest request_of(const std::string& backend, int ranks) const;
   comm::Bootstrap& group_of(Members members, const ParallelLayout& layout);
 
   const RunConfig& config_;
@@ -52,6 +57,7 @@ class Comms {
   std::map<Members, std::unique_ptr<comm::Bootstrap>> groups_;
   std::map<Key, std::unique_ptr<comm::DeviceComm>> open_;
   std::vector<std::string> choices_;
+  std::map<Members, comm::Probe> probed_;
 };
 
 }  // namespace specstep::cuda

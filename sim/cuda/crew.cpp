@@ -4,6 +4,7 @@
 #include <cstring>
 #include <set>
 
+#include "comm/cuda/let_share.h"
 #include "model/base/formatted.h"
 #include "sim/module.h"
 
@@ -52,19 +53,27 @@ std::vector<int> devices_of(const RunConfig& config, const std::vector<std::uniq
   return out;
 }
 
+void prepare_sharing(const RunConfig& config) {
+  const std::set<std::int64_t> devices(config.measure.cuda.devices.begin(), config.measure.cuda.devices.end());
+  if (devices.size() < config.measure.cuda.devices.size()) comm::let_ranks_share();
+}
+
 }  // namespace
 
 int device_count() {
-  int count = 0;
+  int count = 0, driver = 0;
   const cudaError_t status = cudaGetDeviceCount(&count);
-  if (status != cudaSuccess || count == 0)
-    throw Unsupported(formatted("executor 'cuda': no GPU can be used here ({}); usable here: cost, host",
-                                status == cudaSuccess ? "no device" : cudaGetErrorString(status)));
-  return count;
+  if (status == cudaSuccess && count > 0) return count;
+  // Without a driver CUDA says that its version is insufficient.
+  const bool missing = cudaDriverGetVersion(&driver) == cudaSuccess && driver == 0;
+  throw Unsupported(formatted("executor 'cuda': no GPU can be used here ({}); usable here: cost, host",
+                              missing                 ? "no NVIDIA driver"
+                              : status == cudaSuccess ? "no device"
+                                                      : cudaGetErrorString(status)));
 }
 
 Crew::Crew(const RunConfig& config)
-    : ends_((device_count(), make_ends(config))),
+    : ends_((prepare_sharing(config), device_count(), make_ends(config))),
       device_of_(devices_of(config, ends_)),
       free_at_start_(free_now()),
       team_(static_cast<int>(ends_.size())) {

@@ -6,6 +6,7 @@
 #include <dlfcn.h>
 #include <fmt/format.h>
 
+#include "sim/cuda/comm_bench.h"
 #include "sim/cuda/executor.h"
 
 namespace {
@@ -50,5 +51,5 @@ void versions(std::vector<std::pair<std::string, std::string>>& out) {
 
 }  // namespace
 
-extern "C" __attribute__((visibility("default")))
-const specstep::ModuleTable specstep_module{specstep::module_abi, versions, specstep::make_cuda_executor, nullptr};
+extern "C" __attribute__((visibility("default"))) const specstep::ModuleTable specstep_module{
+    specstep::module_abi, versions, specstep::make_cuda_executor, nullptr, specstep::cuda::measure_comm};

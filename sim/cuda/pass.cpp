@@ -72,12 +72,13 @@ RankPass::Places::Places(const Plan& plan, const host::ModelView& model, const H
   received = layout.add(exchanges ? pairs * model.hidden * bytes_of(real) : 0);
   const auto ints = [&](std::int64_t count) { return layout.add(count * 4); };
   const std::int64_t experts = pairs > 0 ? model.mlp.experts / plan.layout.expert : 0;
-  pair_of = ints(pairs);
-  begin = ints(experts + 1);
-  spans = ints(2 * (experts + 1));
+  const std::int64_t routed_layers = pairs > 0 ? plan.layers : 0;
+  pair_of = ints(routed_layers * pairs);
+  begin = ints(routed_layers * (experts + 1));
+  spans = ints(routed_layers * 2 * (experts + 1));
   sent_ids = ints(exchanges ? pairs : 0);
   received_ids = ints(exchanges ? pairs : 0);
-  met = ints(pairs > 0 ? plan.layers : 0);
+  met = ints(routed_layers);
   attention = layout.add(largest<Attention>(plan, [](const Attention& op) { return attention_workspace(op); }));
   index = layout.add(
       largest<SparseIndex>(plan, [&](const SparseIndex& op) { return index_workspace(op, holding.room.slots()); }));

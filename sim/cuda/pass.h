@@ -99,8 +99,12 @@ class RankPass {
   const AttentionSpec& attention() const { return rank_.model().attention; }
   std::int64_t experts_each() const { return model().mlp.experts / plan_.layout.expert; }
   std::int64_t first_expert() const { return rank_.rank() / plan_.layout.expert_tensor() * experts_each(); }
+  /// Of the step's layer: each keeps its own, so that its products can be repeated with the experts it met in a pass.
   Grouping grouping() const {
-    return {at<std::int32_t>(places_.pair_of), at<std::int32_t>(places_.begin), at<std::int32_t>(places_.spans)};
+    const std::int64_t layer = step_->layer;
+    const std::int64_t ends = experts_each() + 1;
+    return {at<std::int32_t>(places_.pair_of) + layer * pair_rows_, at<std::int32_t>(places_.begin) + layer * ends,
+            at<std::int32_t>(places_.spans) + layer * 2 * ends};
   }
   std::int32_t* routed_ids() const { return reinterpret_cast<std::int32_t*>(buffer(BufferKind::routes)); }
   float* routed_weights(std::int64_t tokens, std::int64_t top_k) const {

@@ -71,6 +71,8 @@ void PreparedPass::make(RankDevice& device) {
   require_room(rank);
   mine->pass = std::make_unique<RankPass>(rank, plan_);
   mine->pass->upload(lone_);
+  // Ranks may share a device: none may allocate there while others already wait for it in their collectives.
+  if (model_.in_step(device)) device.group().barrier("buffers of a pass");
   // Libraries load their kernels and open their channels at the first call, which a capture does not allow.
   mine->pass->issue_all(true);
   model_.crew().wait(device, "warming up a " + name_of(plan_.shape.kind) + " pass");
@@ -176,7 +178,8 @@ double PreparedPass::seconds() {
 
 double PreparedPass::group_seconds(RankDevice& device, OnRank& mine, const std::vector<std::size_t>& steps) {
   constexpr std::size_t least = 8;
-  constexpr int runs = 3;
+  // A prompt's steps are long, and a pass of it before each run would take most of a benchmark's time.
+  const int runs = plan_.shape.kind == PassKind::prefill ? 1 : 3;
   std::size_t put_down = 0;
   const comm::GraphExec graph = comm::capture(device.stream(), [&] {
     while (put_down < std::max(least, steps.size()))
@@ -187,7 +190,9 @@ double PreparedPass::group_seconds(RankDevice& device, OnRank& mine, const std::
   });
   std::vector<double> seconds;
   for (int run = 0; run < runs; ++run) {
-    // A whole pass first: repeated steps alone would drive what they work on beyond all numbers.
+    // A whole pass first: repeated steps alone would drive what they work on beyond all numbers. Not before all have
+    // made their graphs, as above.
+    if (model_.in_step(device)) device.group().barrier("graphs of steps");
     put(mine);
     const auto launch = [&] { check(cudaGraphLaunch(graph.get(), device.stream()), "steps of a kind"); };
     seconds.push_back(timed(device, launch, launch));

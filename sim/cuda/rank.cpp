@@ -26,6 +26,7 @@ Rank::Rank(const host::ModelView& model, int rank, int ranks, const Holding& hol
       caches_(holding.room, holding.real) {}
 
 void Rank::prepare(const Plan& plan) {
+  device_.comms().prepare(plan);  // first: measuring backends takes memory for a while
   caches_.add(plan);
   weights_.add(plan, device_.stream());
   const std::int64_t width = rotated_width(model_);
@@ -35,7 +36,6 @@ void Rank::prepare(const Plan& plan) {
     fill_rotations(rotations_.as<float2>(), positions, width, device_.stream());
     check(cudaStreamSynchronize(device_.stream()), "filling rotations");
   }
-  device_.comms().prepare(plan);
 }
 
 void Rank::keep(std::int64_t sequence, std::int64_t base, const std::vector<int>& nodes) {

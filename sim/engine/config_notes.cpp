@@ -1,6 +1,6 @@
 #include "sim/engine/config_notes.h"
 
-#include "comm/backend.h"
+#include "comm/caps.h"
 #include "model/base/formatted.h"
 
 namespace specstep {
@@ -14,11 +14,12 @@ std::vector<std::string> fusion_notes(const RunConfig& config) {
   if (comm.fusion == CommFusion::none) return out;
   if (config.parallel.attention_tensor() == 1 && config.parallel.tensor == 1)
     return {"comm.fusion has nothing to fuse: one rank sums nothing"};
-  for (std::size_t i = 0; i < comm.table.size(); ++i)
-    if (!is_comm_choice(comm.table[i].backend) && !comm::backend(comm.table[i].backend).fuses_norm)
+  const std::vector<CommRule>& table = comm.rows();
+  for (std::size_t i = 0; i < table.size(); ++i)
+    if (!is_comm_choice(table[i].backend) && !comm::caps_of(table[i].backend).fused_rmsnorm)
       out.push_back(formatted("comm.fusion: {} (comm.table[{}]) cannot fuse; its allreduces keep their norms apart",
-                              comm.table[i].backend, i));
-  if (comm.table.empty() && is_comm_choice(comm.pick(1)))
+                              table[i].backend, i));
+  if (table.empty() && is_comm_choice(comm.pick(1)))
     out.push_back(
         formatted("comm.fusion: where {} chooses a backend that cannot fuse, norms stay apart", comm.pick(1)));
   return out;

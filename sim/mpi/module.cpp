@@ -23,5 +23,5 @@ void versions(std::vector<std::pair<std::string, std::string>>& out) {
 
 }  // namespace
 
-extern "C" __attribute__((visibility("default")))
-const specstep::ModuleTable specstep_module{specstep::module_abi, versions, nullptr, specstep::mpi::mpi_bootstrap};
+extern "C" __attribute__((visibility("default"))) const specstep::ModuleTable specstep_module{
+    specstep::module_abi, versions, nullptr, specstep::mpi::mpi_bootstrap, nullptr};

@@ -47,31 +47,21 @@ Json metrics_json(const RunResult& r) {
   return out;
 }
 
-Json environment_of(const RunResult& r) {
-  Json out = environment();
-  for (const DeviceFacts& d : r.devices)
-    out["gpus"].push_back({{"name", d.name},
-                           {"memory_gib", d.memory_gib},
-                           {"driver", d.driver},
-                           {"cuda", d.cuda},
-                           {"cublas", d.cublas},
-                           {"sm_clock_mhz", d.sm_clock_mhz},
-                           {"memory_clock_mhz", d.memory_clock_mhz},
-                           {"temperature_c", d.temperature_c},
-                           {"power_limit_w", d.power_limit_w}});
-  return out;
-}
-
 }  // namespace
 
 Json to_json(const RunResult& r) {
   const Json canonical = dump_config(r.config);
   Json phases = Json::object();
   for (const PhaseResult& p : r.phases) phases[name_of(p.kind)] = phase_json(p);
-  Json out = {
-      {"schema", "specstep.result/1"}, {"executor", r.executor},           {"config_hash", config_hash(canonical)},
-      {"config", canonical},           {"environment", environment_of(r)}, {"phases", std::move(phases)},
-      {"metrics", metrics_json(r)},    {"provenance", r.provenance},       {"notes", r.notes}};
+  Json out = {{"schema", "specstep.result/1"},
+              {"executor", r.executor},
+              {"config_hash", config_hash(canonical)},
+              {"config", canonical},
+              {"environment", environment(r.devices)},
+              {"phases", std::move(phases)},
+              {"metrics", metrics_json(r)},
+              {"provenance", r.provenance},
+              {"notes", r.notes}};
   if (r.generation)
     out["generation"] = {{"digest", r.generation->digest},
                          {"plain_digest", r.generation->plain_digest},

@@ -28,8 +28,8 @@ std::string header(const RunResult& r) {
   out += formatted("\n  {} on {}, tensor parallel {}, batch {}, {} prompt + {} output tokens, {} executor\n",
                    c.stack.name, c.machine.name, c.parallel.tensor, c.workload.batch, c.workload.prompt_tokens,
                    c.workload.output_tokens, r.executor);
-  std::string comm = c.comm.table.empty() ? c.comm.pick(0) : "";
-  for (const CommRule& rule : c.comm.table)
+  std::string comm = c.comm.rows().empty() ? c.comm.pick(0) : "";
+  for (const CommRule& rule : c.comm.rows())
     comm += rule.up_to_kib ? formatted("{} up to {} KiB, ", rule.backend, *rule.up_to_kib) : rule.backend;
   out += formatted("  collectives by {}; ", comm);
   if (c.speculative())

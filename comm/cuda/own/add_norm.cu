@@ -33,14 +33,22 @@ struct AddNorm {
   }
 };
 
+constexpr int alone = 1;  // no other rank takes part
+
 }  // namespace
+
+void load_add_norm(cudaStream_t stream) {
+  const RowNorm nothing;
+  for (const DType dtype : {DType::bf16, DType::f16, DType::f32})
+    for_values_and_ranks<AddNorm>(dtype, alone, nullptr, nothing, 32U, stream);
+  check(cudaGetLastError(), "launching a norm");
+}
 
 void add_norm(const FusedNorm& call, cudaStream_t stream) {
   if (call.rows == 0 || call.width == 0) return;
   const RowNorm norm = rows_of(call, 0, call.rows);
   const unsigned packs = (norm.row_bytes + sizeof(Pack) - 1) / sizeof(Pack);
   const unsigned threads = std::clamp((packs + 31) / 32 * 32, 32U, most_threads);
-  constexpr int alone = 1;  // no other rank takes part
   for_values_and_ranks<AddNorm>(call.dtype, alone, call.values, norm, threads, stream);
   check(cudaGetLastError(), "launching a norm");
 }

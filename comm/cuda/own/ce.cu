@@ -29,6 +29,11 @@ struct SumCopies {
   }
 };
 
+void launch_sum(const DeviceGroup& group, const OwnCall& call, const Grid& grid, cudaStream_t stream) {
+  for_values_and_ranks<SumCopies>(call.dtype, group.capacity.ranks, group, call, grid, stream);
+  check(cudaGetLastError(), "launching the sum of an allreduce");
+}
+
 Event make_marker() {
   cudaEvent_t event = nullptr;
   check(cudaEventCreateWithFlags(&event, cudaEventDisableTiming), "creating an event");
@@ -43,7 +48,13 @@ class CopyEngineComm final : public OwnComm {
     const int sides = shares_device() ? 0 : std::min(group.ranks() - 1, most_sides);
     for (int s = 0; s < sides; ++s) sides_.push_back({make_stream(), make_marker()});
     forked_ = make_marker();
-    check_sums();
+    // Copies may need kernels of the driver, which must not be loaded while other ranks wait on the device.
+    const auto& own = device_group().inbox[group.rank()];
+    const Stream stream = make_stream();
+    copy(own.reduced, own.parts, sizeof(Pack), stream.get());
+    check(cudaStreamSynchronize(stream.get()), "trying a copy");
+    group.barrier("copies were tried");
+    check_own_sums();
   }
 
   void all_reduce(void* values, std::int64_t count, DType dtype, cudaStream_t stream) override {
@@ -81,9 +92,7 @@ class CopyEngineComm final : public OwnComm {
       copy(group.inbox[owner].parts + protocol::slot(0, ranks, group.rank, stride, 0), in + shard.begin * sizeof(Pack),
            bytes_of(shard), side);
     });
-    for_values_and_ranks<SumCopies>(call.dtype, ranks, group, call, grid_for(protocol::shard_packs(packs, ranks)),
-                                    stream);
-    check(cudaGetLastError(), "launching the sum of an allreduce");
+    launch_sum(group, call, grid_for(protocol::shard_packs(packs, ranks)), stream);
     with_others(stream, [&](int owner, cudaStream_t side) {
       const Shard shard = protocol::shard_of(packs, ranks, owner);
       copy(out + shard.begin * sizeof(Pack), group.inbox[owner].reduced, bytes_of(shard), side);
@@ -119,7 +128,7 @@ class CopyEngineComm final : public OwnComm {
 }  // namespace
 
 std::unique_ptr<DeviceComm> open_ce(const CommRequest& request, Bootstrap& group) {
-  OwnKind kind{.id = "ce", .inbox_bytes = std::size_t{64} << 20};
+  OwnKind kind{.id = "ce", .launch = launch_sum, .inbox_bytes = std::size_t{64} << 20, .sums_otherwise = true};
   kind.regions = own_regions("ce", request.own, 1);
   kind.note =
       "copies by copy engines, sums by a kernel: fp32 in rank order, rounded once; equal bits on all ranks and in "

@@ -142,7 +142,7 @@ void OwnComm::check_norms() {
     check(cudaMemcpyAsync(fused.data(), array(0, residual), 2 * bytes, cudaMemcpyDeviceToHost, stream.get()), "norms");
     check(cudaMemcpyAsync(apart.data(), array(1, residual), 2 * bytes, cudaMemcpyDeviceToHost, stream.get()), "norms");
     check(cudaFreeAsync(memory, stream.get()), "freeing rows");
-    wait_for(stream.get(), *this, static_cast<double>(group_.limit_ns) * 1e-9 + 5, "checking norms");
+    wait_for(stream.get(), *this, check_seconds_, "checking norms");
     check_health();
     if (fused != apart)
       throw Error(formatted("{}: norms of {} behind a sum differ from those apart on rank {}", kind_.id, name_of(dtype),

@@ -33,6 +33,9 @@ struct FusedKind {
   LaunchFused launch = nullptr;
   protocol::Shares shares = protocol::Shares::none;  // where not none, a thread works on one place of every shard
 };
+/// Launches add_norm's kernels on nothing, so that they are loaded.
+void load_add_norm(cudaStream_t stream);
+
 FusedKind fused_push1(bool lines);
 FusedKind fused_pull1();
 FusedKind fused_rsag(bool pull);

@@ -17,7 +17,7 @@ class SwitchComm final : public OwnComm {
  public:
   SwitchComm(const OwnKind& kind, const CommRequest& request, Bootstrap& group)
       : OwnComm(kind, request, group), memory_(group, largest_bytes()) {
-    check_sums();
+    check_own_sums();
   }
 
   void all_reduce(void* values, std::int64_t count, DType dtype, cudaStream_t stream) override {
@@ -49,7 +49,10 @@ std::unique_ptr<DeviceComm> open_nvls(const CommRequest& request, Bootstrap& gro
   if (const std::string refusal = multicast_refusal(); !refusal.empty()) throw Unsupported("nvls: " + refusal);
   // Device ordinals tell threads of one process apart; MulticastMemory refuses processes.
   if (ranks_on_my_device(group) > 1) throw Unsupported("nvls: ranks share a GPU; a multicast team has each GPU once");
-  OwnKind kind{.id = "nvls"};
+  OwnKind kind{.id = "nvls", .sums_otherwise = true};
+  kind.launch = [](const DeviceGroup& described, const OwnCall& call, const Grid& grid, cudaStream_t stream) {
+    check(launch_nvls(described, call, {}, grid, stream), "loading a kernel");
+  };
   kind.note = "sums by the NVLink switch in fp32 and in its own order, rounded once; equal bits on all ranks";
   return std::make_unique<SwitchComm>(kind, request, group);
 }

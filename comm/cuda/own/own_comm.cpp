@@ -1,15 +1,12 @@
 #include "comm/cuda/own/own_comm.h"
 
 #include <algorithm>
-#include <bit>
-#include <cstring>
 
 #include "comm/cuda/check.h"
+#include "comm/cuda/check_sums.h"
 #include "comm/cuda/handles.h"
 #include "comm/cuda/own/exchange.h"
 #include "comm/cuda/own_part.h"
-#include "comm/cuda/wait.h"
-#include "comm/protocol/host_team.h"
 #include "model/base/error.h"
 #include "model/base/formatted.h"
 #include "model/base/units.h"
@@ -46,17 +43,6 @@ unsigned clusters_of() {
   return launches != 0 ? most_cluster : 1;
 }
 
-constexpr std::size_t counters_apart = 64;  // words: a line for the epoch, one for those who have seen it
-
-std::unique_ptr<std::uint32_t, FreeDevice> make_counters() {
-  void* memory = nullptr;
-  constexpr std::size_t bytes = 2 * counters_apart * sizeof(std::uint32_t);
-  check(cudaMalloc(&memory, bytes), "allocating counters");
-  std::unique_ptr<std::uint32_t, FreeDevice> counters(static_cast<std::uint32_t*>(memory));
-  check(cudaMemset(memory, 0, bytes), "clearing counters");
-  return counters;
-}
-
 /// Throws Unsupported, alike on all ranks, where ranks would not run the same kernels.
 void require_alike(Bootstrap& group, const std::string& mine) {
   const std::vector<std::string> all = group.all_gather(mine, "settings of every rank");
@@ -90,24 +76,8 @@ protocol::Capacity capacity_of(const OwnKind& kind, const OwnSettings& settings,
 
 }  // namespace
 
-/// Host memory that the device sees.
-struct OwnComm::HostWords {
-  struct Words {
-    WaitReport report;
-    std::uint32_t abort = 0;
-  };
-  HostWords() {
-    void* memory = nullptr;
-    check(cudaHostAlloc(&memory, sizeof(Words), cudaHostAllocPortable | cudaHostAllocMapped), "allocating host memory");
-    words = new (memory) Words;
-  }
-  ~HostWords() { (void)cudaFreeHost(words); }
-  HostWords(const HostWords&) = delete;
-  HostWords& operator=(const HostWords&) = delete;
-  Words* words = nullptr;
-};
-
-OwnComm::OwnComm(const OwnKind& kind, const CommRequest& request, Bootstrap& group) : kind_(kind), ranks_(group) {
+OwnComm::OwnComm(const OwnKind& kind, const CommRequest& request, Bootstrap& group)
+    : kind_(kind), ranks_(group), check_seconds_(request.wait_limit_seconds + 5) {
   if (group.ranks() > most_own_ranks)
     throw Unsupported(formatted("{}: {} ranks; it is built for at most {}", kind.id, group.ranks(), most_own_ranks));
   require_alike(group, formatted("{}: {}", kind.id, text_of(request.own)));
@@ -119,18 +89,22 @@ OwnComm::OwnComm(const OwnKind& kind, const CommRequest& request, Bootstrap& gro
   group_.capacity = capacity_of(kind_, request.own, group.ranks(), most_blocks_);
   room_ = room_of(kind_.regions, group_.capacity);
   memory_ = std::make_unique<PeerMemory>(group, room_.bytes, kind_.place);
-  counters_ = make_counters();
-  host_ = std::make_unique<HostWords>();
   group_.rank = group.rank();
   group_.exchange_bytes = exchange_bytes;
   group_.limit_ns = static_cast<std::uint64_t>(request.wait_limit_seconds * 1e9);
   group_.islands = kind_.islands;
   describe_group(request.first_epoch);
-  if (kind_.launch != nullptr) check_sums();
+  load_kernels();
+  if (!kind_.sums_otherwise) check_own_sums();
   check_norms();
 }
 
 OwnComm::~OwnComm() = default;
+
+void OwnComm::check_own_sums() {
+  check_sums(*this, ranks_, kind_.id, check_seconds_, kind_.lossless ? 11 : 2);
+  site_ = 0;
+}
 
 void OwnComm::describe_group(std::uint32_t first_epoch) {
   const auto place = [&]<class T>(int rank, std::size_t offset) {
@@ -153,61 +127,32 @@ void OwnComm::describe_group(std::uint32_t first_epoch) {
     inbox.parts = place.operator()<protocol::Pack>(r, room_.parts);
     group_.exchange[r] = memory_->of(r) + room_.exchange;
   }
-  auto& own = group_.inbox[group_.rank];
-  own.epoch = counters_.get();
-  own.entered = counters_.get() + counters_apart;
-  group_.abort = own.epoch + 1;
-  group_.host_abort = &host_->words->abort;
-  group_.report = &host_->words->report;
+  words_.describe(group_);
   if (first_epoch == 0) return;
+  const auto& own = group_.inbox[group_.rank];
   // Flags hold the largest count that no call to come waits for.
   const std::size_t flags = std::size_t{2} * group_.capacity.blocks * static_cast<std::size_t>(group_.capacity.ranks);
   const std::vector<std::uint32_t> filled(flags, first_epoch);
   check(cudaMemcpy(own.flags, filled.data(), flags * sizeof(std::uint32_t), cudaMemcpyDefault), "filling flags");
   check(cudaMemcpy(own.epoch, &first_epoch, sizeof(first_epoch), cudaMemcpyDefault), "filling the epoch");
+  check(cudaStreamSynchronize(nullptr), "filling the epoch");
 }
 
-/// That memory is what it seems has to be seen: drivers have reported peers whose reads were wrong. It also loads the
-/// kernels, which must not happen later, while other ranks wait on the device.
-void OwnComm::check_sums() {
-  ranks_.barrier("inboxes are ready");
-  constexpr int count = 999;
-  const int below = kind_.lossless ? 11 : 2;
+void OwnComm::load_kernels() {
+  DeviceGroup none = group_;
+  words_.retire(none);
   const Stream stream = make_stream();
   for (const DType dtype : {DType::bf16, DType::f16, DType::f32}) {
-    const bool wide = dtype == DType::f32;
-    const auto encoded = [&](int value) {
-      const auto bits = std::bit_cast<std::uint32_t>(static_cast<float>(value));
-      // An f16 of a small integer: the exponent's bias is 15, not 127.
-      if (dtype == DType::f16) return value == 0 ? 0U : ((bits >> 13) & 0x3FFU) | (((bits >> 23) - 112U) << 10);
-      return wide ? bits : bits >> 16;
-    };
-    std::vector<std::byte> values(static_cast<std::size_t>(count) * (wide ? 4 : 2)), expected(values.size());
-    for (int i = 0; i < count; ++i) {
-      int sum = 0;
-      for (int r = 0; r < ranks_.ranks(); ++r) sum += (i * (r + 1)) % below;
-      const std::uint32_t mine = encoded((i * (group_.rank + 1)) % below), all = encoded(sum);
-      const std::size_t width = wide ? 4 : 2;
-      std::memcpy(values.data() + static_cast<std::size_t>(i) * width, &mine, width);
-      std::memcpy(expected.data() + static_cast<std::size_t>(i) * width, &all, width);
-    }
-    void* memory = nullptr;
-    check(cudaMallocAsync(&memory, values.size(), stream.get()), "allocating values to check");
-    check(cudaMemcpyAsync(memory, values.data(), values.size(), cudaMemcpyHostToDevice, stream.get()),
-          "copying values");
-    check(cudaStreamSynchronize(stream.get()), "copying values");
-    ranks_.barrier(formatted("values to check of {}", name_of(dtype)));
-    all_reduce(memory, count, dtype, stream.get());
-    check(cudaMemcpyAsync(values.data(), memory, values.size(), cudaMemcpyDeviceToHost, stream.get()), "copying sums");
-    check(cudaFreeAsync(memory, stream.get()), "freeing values");
-    wait_for(stream.get(), *this, static_cast<double>(group_.limit_ns) * 1e-9 + 5, "checking sums");
-    check_health();
-    if (values != expected)
-      throw Error(formatted("{}: sums of {} on rank {} are wrong: memory of other ranks is not what it seems", kind_.id,
-                            name_of(dtype), group_.rank));
+    kind_.launch(none, {nullptr, nullptr, 16, dtype, 0}, {1, fewest_threads}, stream.get());
+    launch_exchange(none, {Collective::all_gather, nullptr, nullptr, 16, 0, 16, dtype, 0}, {1, fewest_threads},
+                    stream.get());
+    const RowNorm no_rows{.rows = 0};
+    if (fuses_norm())
+      kind_.fused.launch(none, {nullptr, nullptr, 16, dtype, 0}, no_rows, {1, fewest_threads}, stream.get());
   }
-  ranks_.barrier("sums were checked");
-  site_ = 0;
+  if (fuses_norm()) load_add_norm(stream.get());
+  check(cudaStreamSynchronize(stream.get()), "loading kernels");
+  ranks_.barrier("kernels are loaded");
 }
 
 Grid OwnComm::grid_for(std::uint32_t packs) const {
@@ -256,18 +201,8 @@ std::int64_t OwnComm::device_bytes() const {
   return kind_.place == Place::device ? static_cast<std::int64_t>(room_.bytes) : 0;
 }
 
-void OwnComm::check_health() {
-  const volatile WaitReport& report = host_->words->report;
-  if (report.valid == 0) return;
-  protocol::WaitRecord record;
-  record.site = report.site;
-  record.epoch = report.epoch;
-  record.what = {report.what.rank, report.what.stage, report.what.index};
-  throw Error(protocol::text_of(kind_.id, record, group_.rank));
-}
+void OwnComm::check_health() { words_.check(kind_.id, group_.rank); }
 
-void OwnComm::abort() noexcept {
-  if (host_) *static_cast<volatile std::uint32_t*>(&host_->words->abort) = 1;
-}
+void OwnComm::abort() noexcept { words_.abort(); }
 
 }  // namespace specstep::comm

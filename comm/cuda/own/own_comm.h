@@ -11,6 +11,7 @@
 #include "comm/cuda/own/exchange.h"
 #include "comm/cuda/own/fused.h"
 #include "comm/cuda/own/peer_memory.h"
+#include "comm/cuda/own/wait_words.h"
 #include "comm/protocol/room.h"
 
 namespace specstep::comm {
@@ -22,17 +23,14 @@ struct OwnKind {
   std::string_view id;
   protocol::Regions regions{};
   Place place = Place::device;
-  LaunchOwn launch = nullptr;  // nullptr: all_reduce is overridden
+  LaunchOwn launch = nullptr;
   FusedKind fused{};
   /// Bytes of inboxes that a rank has at most: they bound the largest call that is not split.
   std::size_t inbox_bytes = std::size_t{8} << 20;
   std::string note{};  // for the result
   protocol::IslandPlan islands{};
-  bool lossless = true;  // else sums are exact where they have at most four significant bits
-};
-
-struct FreeDevice {
-  void operator()(void* memory) const noexcept { (void)cudaFree(memory); }
+  bool lossless = true;         // else sums are exact where they have at most four significant bits
+  bool sums_otherwise = false;  // all_reduce is overridden; `launch` only loads its kernel
 };
 
 class OwnComm : public DeviceComm {
@@ -64,15 +62,15 @@ class OwnComm : public DeviceComm {
   Grid grid_for(std::uint32_t packs) const;
   std::int32_t next_site() { return site_++; }
   bool shares_device() const { return sharing_ > 1; }
-  void check_sums();
+  void check_own_sums();
 
  private:
-  struct HostWords;
   void exchange(ExchangeCall call, cudaStream_t stream);
   void describe_group(std::uint32_t first_epoch);
   int shards_of_row() const;
   std::int64_t rows_at_once(const FusedNorm& call) const;
   void check_norms();
+  void load_kernels();
 
   OwnKind kind_;
   Bootstrap& ranks_;
@@ -81,9 +79,9 @@ class OwnComm : public DeviceComm {
   int cluster_ = 1;  // blocks of a row at most
   protocol::Room room_;
   std::unique_ptr<PeerMemory> memory_;
-  std::unique_ptr<std::uint32_t, FreeDevice> counters_;  // this rank's alone, on its device wherever the inboxes are
-  std::unique_ptr<HostWords> host_;
+  WaitWords words_;
   DeviceGroup group_;
+  double check_seconds_;
   std::int32_t site_ = 0;
 };
 

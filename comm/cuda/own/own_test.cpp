@@ -19,7 +19,7 @@ CommRequest request_of(const Own& own) {
   CommRequest request;
   request.backend = own.backend;
   request.own = own.settings;
-  request.wait_limit_seconds = 20;
+  request.wait_limit_seconds = 5;
   return request;
 }
 

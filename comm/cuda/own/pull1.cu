@@ -6,8 +6,10 @@
 namespace specstep::comm {
 
 std::unique_ptr<DeviceComm> open_pull1(const CommRequest& request, Bootstrap& group) {
-  OwnKind kind{
-      .id = "pull1", .launch = launch_own<protocol::Protocol::pull_one_stage>, .inbox_bytes = std::size_t{4} << 20};
+  OwnKind kind;
+  kind.id = "pull1";
+  kind.launch = launch_own<protocol::Protocol::pull_one_stage>;
+  kind.inbox_bytes = std::size_t{4} << 20;
   kind.regions.input = true;
   kind.fused = fused_pull1();
   return std::make_unique<OwnComm>(kind, request, group);

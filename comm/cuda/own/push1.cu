@@ -7,7 +7,9 @@ namespace specstep::comm {
 
 std::unique_ptr<DeviceComm> open_push1(const CommRequest& request, Bootstrap& group) {
   // Inboxes grow with the ranks: 4 MiB in one piece for two, 1 MiB for eight, which is beyond where two stages win.
-  OwnKind kind{.id = "push1", .inbox_bytes = std::size_t{16} << 20};
+  OwnKind kind;
+  kind.id = "push1";
+  kind.inbox_bytes = std::size_t{16} << 20;
   kind.fused = fused_push1(request.own.wire == "ll");
   kind.note = "wire " + request.own.wire;
   if (request.own.wire == "ll") {

@@ -6,7 +6,9 @@
 namespace specstep::comm {
 
 std::unique_ptr<DeviceComm> open_rsag(const CommRequest& request, Bootstrap& group) {
-  OwnKind kind{.id = "rsag", .inbox_bytes = std::size_t{16} << 20};
+  OwnKind kind;
+  kind.id = "rsag";
+  kind.inbox_bytes = std::size_t{16} << 20;
   kind.fused = fused_rsag(request.own.transfer == "pull");
   kind.note = "transfer by " + request.own.transfer;
   if (request.own.transfer == "pull") {

@@ -74,6 +74,11 @@ inline std::string faults_of(const OwnTrial& trial) {
         sites.emplace_back(group.rank(), group.ranks(), count, dtype, call++);
     const DeviceBytes wrong(Integers{0}, DType::f32);
     auto* counter = reinterpret_cast<unsigned*>(wrong.data());
+    // Kernels are loaded before anyone waits for another rank, which may share the device.
+    launch_pause(0, stream.get());
+    count_differences(counter, counter, 1, counter, stream.get());
+    check(cudaStreamSynchronize(stream.get()), "loading kernels");
+    group.barrier("kernels of the test are loaded");
     std::minstd_rand random(static_cast<unsigned>(group.rank()) + 1);
     const auto all = [&] {
       for (const OwnSite& site : sites) {

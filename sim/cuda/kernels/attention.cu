@@ -16,7 +16,7 @@ namespace {
 /// number of sequences, so that the batch does not decide in which parts a sequence is summed.
 constexpr std::int64_t multiprocessors = 120;
 /// Rounds of a block over its tokens from which on a second group pays, and those of a block of several groups.
-constexpr std::int64_t rounds_alone = 6, rounds_of_many = 2;
+constexpr std::int64_t rounds_alone = 6, rounds_of_many = 3;
 /// Up to here more blocks of fewer rows are faster, though each reads the same cache.
 constexpr std::int64_t short_context = 8192;
 /// Launches that would need more counters join with a second kernel.

@@ -5,6 +5,7 @@
 #include <nv/target>
 
 #include "sim/cuda/kernels/attention_device.cuh"
+#include "sim/cuda/kernels/early.cuh"
 
 namespace specstep::cuda {
 
@@ -14,12 +15,6 @@ constexpr float nothing_seen = -1e30F;
 constexpr std::int32_t largest_cluster = 8, groups_joined_inside = 32;
 /// Without clusters one block joins all of a unit: only so many.
 constexpr std::int32_t parts_joined_inside = 8;
-
-/// What the kernels before on the stream wrote can be read behind this. A kernel launched with the attribute of
-/// programmatic serialization begins before they end.
-__device__ inline void await_predecessors() {
-  NV_IF_TARGET(NV_PROVIDES_SM_90, (asm volatile("griddepcontrol.wait;" ::: "memory");))
-}
 
 /// The two halves of a barrier of all threads of a cluster; of the block where the device has no clusters. What a
 /// thread wrote before it arrives can be read behind the wait; not where it only departs.

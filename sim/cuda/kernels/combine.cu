@@ -1,4 +1,5 @@
 // The weighted sum of a token's experts.
+#include "sim/cuda/kernels/early.cuh"
 #include "sim/cuda/kernels/elementwise.h"
 #include "sim/cuda/kernels/rows.cuh"
 
@@ -9,6 +10,7 @@ namespace {
 template <class T, int N>
 __global__ void combine_rows(CombineCall call) {
   const std::int64_t col = (static_cast<std::int64_t>(blockIdx.y) * blockDim.x + threadIdx.x) * N;
+  wait_for_predecessor();
   if (col >= call.hidden) return;
   const std::int64_t token = blockIdx.x;
   float sum[N] = {};
@@ -43,11 +45,10 @@ void combine(const CombineCall& call, Real real, cudaStream_t stream) {
     const unsigned threads = threads_for(packs, 128);  // small blocks: a few tokens still fill many processors
     const dim3 grid(static_cast<unsigned>(call.tokens), blocks_for(packs, threads));
     if (fits)
-      combine_rows<T, n><<<grid, threads, 0, stream>>>(call);
+      launch_early(combine_rows<T, n>, {grid, threads, 0, stream}, call);
     else
-      combine_rows<T, 1><<<grid, threads, 0, stream>>>(call);
+      launch_early(combine_rows<T, 1>, {grid, threads, 0, stream}, call);
   });
-  comm::check(cudaGetLastError(), "combine");
 }
 
 }  // namespace specstep::cuda

@@ -1,6 +1,7 @@
 // Norms, the residual sum, and the gated activation.
 #include <stdexcept>
 
+#include "sim/cuda/kernels/early.cuh"
 #include "sim/cuda/kernels/elementwise.h"
 #include "sim/cuda/kernels/rows.cuh"
 
@@ -62,17 +63,22 @@ __device__ float scale_of(float squares, std::int64_t width) {
 template <class T, int N, int P>
 __global__ void __launch_bounds__(most_threads) norm_row(NormCall call) {
   __shared__ float sums[32];
-  const Place at = place_of(call);
   const T* gain = static_cast<const T*>(call.gain);
   const std::int64_t packs = call.width / N;
   Pack<T, N> values[P];
   Pack<T, N> gains[P];
+#pragma unroll
+  for (int p = 0; p < P; ++p) {
+    const std::int64_t pack = p * blockDim.x + threadIdx.x;
+    if (pack < packs) gains[p] = load<T, N>(gain + pack * N);
+  }
+  wait_for_predecessor();
+  const Place at = place_of(call);
   float sum = 0;
 #pragma unroll
   for (int p = 0; p < P; ++p) {
     const std::int64_t pack = p * blockDim.x + threadIdx.x;
     if (pack >= packs) continue;
-    gains[p] = load<T, N>(gain + pack * N);
     values[p] = load_summed<T, N>(call, at.in, at.row, pack * N);
     sum += square(values[p]);
   }
@@ -89,6 +95,7 @@ __global__ void __launch_bounds__(most_threads) norm_row(NormCall call) {
 template <class T>
 __global__ void __launch_bounds__(most_threads) norm_any(NormCall call) {
   __shared__ float sums[32];
+  wait_for_predecessor();
   const Place at = place_of(call);
   const T* gain = static_cast<const T*>(call.gain);
   float sum = 0;
@@ -110,13 +117,13 @@ void launch_norm(const NormCall& call, cudaStream_t stream) {
   const bool fits = packs_fit(n, sizeof(T), {call.width, call.in_stride, call.out_stride, call.copy_stride},
                               {call.in, call.residual, call.gain, call.out, call.copy_residual});
   if (!fits || packs > 4 * most_threads)
-    norm_any<T><<<grid, threads_for(call.width, most_threads), 0, stream>>>(call);
+    launch_early(norm_any<T>, {grid, threads_for(call.width, most_threads), 0, stream}, call);
   else if (packs <= most_threads)
-    norm_row<T, n, 1><<<grid, threads_for(packs, most_threads), 0, stream>>>(call);
+    launch_early(norm_row<T, n, 1>, {grid, threads_for(packs, most_threads), 0, stream}, call);
   else if (packs <= 2 * most_threads)
-    norm_row<T, n, 2><<<grid, threads_for((packs + 1) / 2, most_threads), 0, stream>>>(call);
+    launch_early(norm_row<T, n, 2>, {grid, threads_for((packs + 1) / 2, most_threads), 0, stream}, call);
   else
-    norm_row<T, n, 4><<<grid, threads_for((packs + 3) / 4, most_threads), 0, stream>>>(call);
+    launch_early(norm_row<T, n, 4>, {grid, threads_for((packs + 3) / 4, most_threads), 0, stream}, call);
 }
 
 template <class T, int N>
@@ -133,6 +140,7 @@ __global__ void add_values(T* residual, const T* in, std::int64_t packs) {
 template <class T, int N>
 __global__ void gate_rows(const T* in, T* out, std::int64_t width) {
   const std::int64_t col = (static_cast<std::int64_t>(blockIdx.y) * blockDim.x + threadIdx.x) * N;
+  wait_for_predecessor();
   if (col >= width) return;
   const T* row = in + blockIdx.x * 2 * width + col;
   const Pack<T, N> gate = load<T, N>(row);
@@ -154,7 +162,6 @@ void rms_norm(const NormCall& call, Real real, cudaStream_t stream) {
   if (call.parts > 1 && (call.residual || call.copy_residual))
     throw std::invalid_argument("rms_norm: a residual has no parts");
   with_real(real, [&]<class T>(T) { launch_norm<T>(call, stream); });
-  comm::check(cudaGetLastError(), "rms_norm");
 }
 
 void add_rows(void* residual, const void* in, std::int64_t values, Real real, cudaStream_t stream) {
@@ -183,11 +190,10 @@ void gated(const void* in, void* out, std::int64_t rows, std::int64_t width, Rea
     const unsigned threads = threads_for(packs, 256);
     const dim3 grid(static_cast<unsigned>(rows), blocks_for(packs, threads));
     if (fits)
-      gate_rows<T, n><<<grid, threads, 0, stream>>>(from, to, width);
+      launch_early(gate_rows<T, n>, {grid, threads, 0, stream}, from, to, width);
     else
-      gate_rows<T, 1><<<grid, threads, 0, stream>>>(from, to, width);
+      launch_early(gate_rows<T, 1>, {grid, threads, 0, stream}, from, to, width);
   });
-  comm::check(cudaGetLastError(), "gated");
 }
 
 }  // namespace specstep::cuda

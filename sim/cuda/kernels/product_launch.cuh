@@ -2,20 +2,12 @@
 #pragma once
 
 #include <algorithm>
-#include <nv/target>
 
-#include "comm/cuda/check.h"
 #include "model/base/error.h"
+#include "sim/cuda/kernels/early.cuh"
 #include "sim/cuda/kernels/product_work.cuh"
 
 namespace specstep::cuda {
-
-/// Until the kernels before this one are done, and lets the next one's blocks come as soon as there is room for them.
-/// They may be here before, where the device knows of such launches.
-__device__ inline void wait_for_predecessor() {
-  NV_IF_TARGET(NV_PROVIDES_SM_90, (asm volatile("griddepcontrol.wait;\ngriddepcontrol.launch_dependents;" ::
-                                                    : "memory");))
-}
 
 struct PersistentLaunch {
   int threads = 0;
@@ -29,11 +21,9 @@ template <class... More>
 void launch_persistent(void (*kernel)(ProductJob, More...), const ProductJob& job, const PersistentLaunch& how,
                        const More&... more) {
   using comm::check;
-  int device = 0, processors = 0, blocks = 0, major = 0;
+  int device = 0, processors = 0, blocks = 0;
   check(cudaGetDevice(&device), "product");
   check(cudaDeviceGetAttribute(&processors, cudaDevAttrMultiProcessorCount, device), "product");
-  check(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device), "product");
-  const bool knows_early = major >= 9;
   check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, how.shared_bytes), "product");
   check(cudaFuncSetAttribute(kernel, cudaFuncAttributePreferredSharedMemoryCarveout, cudaSharedmemCarveoutMaxShared),
         "product");
@@ -44,14 +34,7 @@ void launch_persistent(void (*kernel)(ProductJob, More...), const ProductJob& jo
   if (items > 0x7FFFFFFF) throw Error("product: more rows of tiles than a launch can count");
   const std::int64_t at_once = std::max<std::int64_t>(std::int64_t{processors} * blocks, 1);
   const auto grid = static_cast<unsigned>(std::clamp<std::int64_t>(items, 1, at_once));
-  cudaLaunchAttribute early{};
-  early.id = cudaLaunchAttributeProgrammaticStreamSerialization;
-  early.val.programmaticStreamSerializationAllowed = 1;
-  cudaLaunchConfig_t config{};
-  config.gridDim = grid, config.blockDim = static_cast<unsigned>(how.threads);
-  config.dynamicSmemBytes = static_cast<std::size_t>(how.shared_bytes), config.stream = how.stream;
-  config.attrs = &early, config.numAttrs = knows_early ? 1 : 0;
-  check(cudaLaunchKernelEx(&config, kernel, job, more...), "product");
+  launch_early(kernel, {grid, static_cast<unsigned>(how.threads), how.shared_bytes, how.stream}, job, more...);
 }
 
 }  // namespace specstep::cuda

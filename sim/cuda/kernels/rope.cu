@@ -3,6 +3,7 @@
 #include "model/base/error.h"
 #include "sim/cuda/kernels/attention.h"
 #include "sim/cuda/kernels/attention_device.cuh"
+#include "sim/cuda/kernels/early.cuh"
 
 namespace specstep::cuda {
 
@@ -81,6 +82,7 @@ __global__ void __launch_bounds__(threads)
   T* row = qkv + token * (s.heads + 2 * s.kv_heads) * s.head_dim;
   const CacheRow to = cache_row(cache, s.cache_bytes, 2LL * s.kv_heads * s.head_dim, meta, token);
   const float2* turn = rotations + static_cast<std::int64_t>(meta.positions[token]) * half;
+  wait_for_predecessor();
   for (auto i = static_cast<std::int32_t>(threadIdx.x); i < rotated + copied; i += threads) {
     if (i >= rotated) {
       const std::int32_t col = (i - rotated) * V;
@@ -111,6 +113,7 @@ __global__ void __launch_bounds__(threads)
   T* key = latent + token * (s.q_rank + s.kv_rank + s.rope_dim) + s.q_rank;
   const CacheRow to = cache_row(cache, s.cache_bytes, s.kv_rank + s.rope_dim, meta, token);
   const float2* turn = rotations + static_cast<std::int64_t>(meta.positions[token]) * half;
+  wait_for_predecessor();
   for (auto i = static_cast<std::int32_t>(threadIdx.x); i < rotated + s.kv_rank / V; i += threads) {
     if (i >= rotated) {
       const std::int32_t col = (i - rotated) * V;
@@ -146,7 +149,7 @@ bool in_fours(Numbers... n) {
   return ((n % 4 == 0) && ...);
 }
 
-unsigned blocks_of(const PassMeta& meta) { return static_cast<unsigned>(meta.count()); }
+dim3 blocks_of(const PassMeta& meta) { return dim3(static_cast<unsigned>(meta.count())); }
 
 template <typename T, int V>
 void launch(const RopeGqa& call, const Cache& cache, const PassMeta& meta, const float2* rotations,
@@ -156,7 +159,8 @@ void launch(const RopeGqa& call, const Cache& cache, const PassMeta& meta, const
   s.kv_heads = static_cast<std::int32_t>(call.kv_heads);
   s.head_dim = static_cast<std::int32_t>(call.head_dim);
   s.cache_bytes = value_bytes(cache);
-  append_gqa<T, V><<<blocks_of(meta), threads, 0, stream>>>(static_cast<T*>(call.qkv), s, cache.rows, meta, rotations);
+  launch_early(append_gqa<T, V>, {blocks_of(meta), threads, 0, stream}, static_cast<T*>(call.qkv), s, cache.rows, meta,
+               rotations);
 }
 
 template <typename T, int V>
@@ -169,8 +173,8 @@ void launch(const RopeMla& call, const Cache& cache, const PassMeta& meta, const
   s.q_rank = static_cast<std::int32_t>(call.q_rank);
   s.kv_rank = static_cast<std::int32_t>(call.kv_rank);
   s.cache_bytes = value_bytes(cache);
-  append_mla<T, V><<<blocks_of(meta), threads, 0, stream>>>(static_cast<T*>(call.query), static_cast<T*>(call.latent),
-                                                            s, cache.rows, meta, rotations);
+  launch_early(append_mla<T, V>, {blocks_of(meta), threads, 0, stream}, static_cast<T*>(call.query),
+               static_cast<T*>(call.latent), s, cache.rows, meta, rotations);
 }
 
 template <typename Call>
@@ -184,7 +188,6 @@ void launch_any(const Call& call, const Cache& cache, const PassMeta& meta, cons
   else
     wide ? launch<bf16, 4>(call, cache, meta, rotations, stream)
          : launch<bf16, 1>(call, cache, meta, rotations, stream);
-  comm::check(cudaGetLastError(), "rope: launch");
 }
 
 }  // namespace

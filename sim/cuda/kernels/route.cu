@@ -2,6 +2,7 @@
 #include <stdexcept>
 #include <string>
 
+#include "sim/cuda/kernels/early.cuh"
 #include "sim/cuda/kernels/elementwise.h"
 #include "sim/cuda/kernels/rows.cuh"
 
@@ -145,6 +146,7 @@ __global__ void __launch_bounds__(block_threads) route_few(RouteCall call) {
   __shared__ unsigned met_by[most_experts];
   __shared__ int begin[most_experts];
   met_by[threadIdx.x] = 0;
+  wait_for_predecessor();
   const std::int64_t token = threadIdx.x / 32;
   const auto first = static_cast<int>(call.first_expert);
   const auto held = static_cast<int>(call.local_experts);
@@ -239,7 +241,7 @@ void launch_sort(const Pairs& pairs, const Grouping& grouping, std::int32_t* met
 template <int C>
 void launch_route(const RouteCall& call, cudaStream_t stream) {
   if (call.tokens <= most_at_once) {
-    route_few<C><<<1, block_threads, 0, stream>>>(call);
+    launch_early(route_few<C>, {dim3(1), block_threads, 0, stream}, call);
     return;
   }
   constexpr int warps = 4;

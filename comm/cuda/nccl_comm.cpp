@@ -1,13 +1,11 @@
-// NCCL as a backend. Communicators do not block: each call is followed until NCCL has taken it, within the limit, so
-// that a missing rank is an error and not a hang.
+#include "comm/cuda/nccl_comm.h"
+
 #include <algorithm>
 #include <chrono>
-#include <mutex>
 #include <thread>
 
 #include "comm/cuda/check.h"
 #include "comm/cuda/nccl_group.h"
-#include "comm/cuda/nccl_library.h"
 #include "comm/cuda/own_part.h"
 #include "comm/cuda/rows.h"
 #include "model/base/error.h"
@@ -24,71 +22,19 @@ ncclDataType_t nccl_type(DType dtype) {
   return dtype == DType::f32 ? ncclFloat32 : dtype == DType::f16 ? ncclFloat16 : ncclBfloat16;
 }
 
+std::size_t size(std::int64_t count) { return static_cast<std::size_t>(count); }
+
 std::int64_t free_bytes() {
   std::size_t available = 0, total = 0;
   check(cudaMemGetInfo(&available, &total), "asking for free device memory");
   return static_cast<std::int64_t>(available);
 }
 
-class NcclComm final : public DeviceComm {
- public:
-  NcclComm(const CommRequest& request, Bootstrap& group);
-  ~NcclComm() override;
-  NcclComm(const NcclComm&) = delete;
-  NcclComm& operator=(const NcclComm&) = delete;
-
-  void all_reduce(void* values, std::int64_t count, DType dtype, cudaStream_t stream) override {
-    call("ncclAllReduce", [&](ncclComm_t comm) {
-      return nccl_.all_reduce(values, values, size(count), nccl_type(dtype), ncclSum, comm, stream);
-    });
-  }
-  void all_gather(const void* part, void* all, std::int64_t count, DType dtype, cudaStream_t stream) override {
-    call("ncclAllGather",
-         [&](ncclComm_t comm) { return nccl_.all_gather(part, all, size(count), nccl_type(dtype), comm, stream); });
-  }
-  void reduce_scatter(const void* values, void* part, std::int64_t count, DType dtype, cudaStream_t stream) override {
-    call("ncclReduceScatter", [&](ncclComm_t comm) {
-      return nccl_.reduce_scatter(values, part, size(count), nccl_type(dtype), ncclSum, comm, stream);
-    });
-  }
-  void all_to_all(const void* from, void* to, std::int64_t count, DType dtype, cudaStream_t stream) override {
-    call("an all-to-all of ncclSend and ncclRecv",
-         [&](ncclComm_t comm) { return exchange(comm, from, to, count, dtype, stream); });
-  }
-
-  std::vector<std::string> notes() const override;
-  std::int64_t device_bytes() const override { return device_bytes_; }
-  void check_health() override;
-  void abort() noexcept override;
-
- private:
-  static std::size_t size(std::int64_t count) { return static_cast<std::size_t>(count); }
-  ncclResult_t exchange(ncclComm_t comm, const void* from, void* to, std::int64_t count, DType dtype,
-                        cudaStream_t stream) const;
-  void open(const NcclSettings& settings, Bootstrap& group);
-  /// Makes a call and follows it until NCCL has taken it. Throws Error, and aborts, when that fails or takes too long.
-  template <class F>
-  void call(const char* name, F&& make) {
-    follow(name, [&]() -> ncclResult_t { return comm_ ? make(comm_) : ncclInvalidUsage; });
-  }
-  template <class F>
-  void follow(const char* name, F&& begin);
-  ncclResult_t state(const char* name);
-  [[noreturn]] void give_up(const char* name, const std::string& why);
-
-  const NcclLibrary& nccl_;
-  int rank_, ranks_;
-  double limit_seconds_;
-  std::vector<std::string> variables_;
-  std::string settings_;
-  std::int64_t device_bytes_ = 0;
-  /// Held for each single call of NCCL and for no wait, so that abort() can come from any thread at any time.
-  std::mutex mutex_;
-  ncclComm_t comm_ = nullptr;  // null once aborted
-};
+}  // namespace
 
 NcclComm::NcclComm(const CommRequest& request, Bootstrap& group)
     : nccl_(nccl_library()),
+      id_(request.backend),
       rank_(group.rank()),
       ranks_(group.ranks()),
       limit_seconds_(request.wait_limit_seconds),
@@ -98,7 +44,7 @@ NcclComm::NcclComm(const CommRequest& request, Bootstrap& group)
   try {
     open(request.nccl, group);
   } catch (...) {
-    abort();
+    NcclComm::abort();
     throw;
   }
   device_bytes_ = std::max<std::int64_t>(0, before - free_bytes());  // others may give memory back meanwhile
@@ -122,7 +68,7 @@ NcclComm::~NcclComm() {
   try {
     call("ncclCommFinalize", [&](ncclComm_t comm) { return nccl_.comm_finalize(comm); });
   } catch (...) {
-    abort();  // a communicator that does not end in time is given up
+    NcclComm::abort();  // a communicator that does not end in time is given up
     return;
   }
   const std::lock_guard lock(mutex_);
@@ -130,8 +76,11 @@ NcclComm::~NcclComm() {
   comm_ = nullptr;
 }
 
-template <class F>
-void NcclComm::follow(const char* name, F&& begin) {
+void NcclComm::call(const char* name, const std::function<ncclResult_t(ncclComm_t)>& make) {
+  follow(name, [&]() -> ncclResult_t { return comm_ ? make(comm_) : ncclInvalidUsage; });
+}
+
+void NcclComm::follow(const char* name, const std::function<ncclResult_t()>& begin) {
   const Clock::time_point start = Clock::now();
   ncclResult_t now = ncclInProgress;
   {
@@ -171,6 +120,28 @@ void NcclComm::give_up(const char* name, const std::string& why) {
   throw Error(formatted("{} on rank {} of {}: {}{}", name, rank_, ranks_, why, details));
 }
 
+void NcclComm::all_reduce(void* values, std::int64_t count, DType dtype, cudaStream_t stream) {
+  call("ncclAllReduce", [&](ncclComm_t comm) {
+    return nccl_.all_reduce(values, values, size(count), nccl_type(dtype), ncclSum, comm, stream);
+  });
+}
+
+void NcclComm::all_gather(const void* part, void* all, std::int64_t count, DType dtype, cudaStream_t stream) {
+  call("ncclAllGather",
+       [&](ncclComm_t comm) { return nccl_.all_gather(part, all, size(count), nccl_type(dtype), comm, stream); });
+}
+
+void NcclComm::reduce_scatter(const void* values, void* part, std::int64_t count, DType dtype, cudaStream_t stream) {
+  call("ncclReduceScatter", [&](ncclComm_t comm) {
+    return nccl_.reduce_scatter(values, part, size(count), nccl_type(dtype), ncclSum, comm, stream);
+  });
+}
+
+void NcclComm::all_to_all(const void* from, void* to, std::int64_t count, DType dtype, cudaStream_t stream) {
+  call("an all-to-all of ncclSend and ncclRecv",
+       [&](ncclComm_t comm) { return exchange(comm, from, to, count, dtype, stream); });
+}
+
 ncclResult_t NcclComm::exchange(ncclComm_t comm, const void* from, void* to, std::int64_t count, DType dtype,
                                 cudaStream_t stream) const {
   const std::size_t part = value_bytes(count, dtype);
@@ -190,16 +161,16 @@ ncclResult_t NcclComm::exchange(ncclComm_t comm, const void* from, void* to, std
 std::vector<std::string> NcclComm::notes() const {
   std::string given;
   for (const std::string& variable : variables_) given += formatted("{}{}", given.empty() ? "" : " ", variable);
-  return {formatted("nccl: NCCL {} (headers {}), {} ranks; {}", nccl_version_text(nccl_.version),
+  return {formatted("{}: NCCL {} (headers {}), {} ranks; {}", id_, nccl_version_text(nccl_.version),
                     nccl_version_text(NCCL_VERSION_CODE), ranks_, settings_),
-          "nccl: environment " + given,
-          "nccl: communicators do not block, so an eager call includes a thread that NCCL starts for it"};
+          id_ + ": environment " + given,
+          id_ + ": communicators do not block, so an eager call includes a thread that NCCL starts for it"};
 }
 
 void NcclComm::check_health() {
-  const ncclResult_t now = state("nccl");
+  const ncclResult_t now = state(id_.c_str());
   if (now == ncclSuccess || now == ncclInProgress) return;
-  give_up("nccl", nccl_.error_text(now));
+  give_up(id_.c_str(), nccl_.error_text(now));
 }
 
 void NcclComm::abort() noexcept {
@@ -208,29 +179,28 @@ void NcclComm::abort() noexcept {
   comm_ = nullptr;
 }
 
-/// What this rank brings. The settings go into the environment, which no rank may be reading then: CUDA reads it while
-/// it starts, so all ranks have a device first.
-NcclMember member(const NcclSettings& settings, Bootstrap& group) {
-  NcclMember out;
-  out.settings = settings_text(settings);
+/// The settings go into the environment, which no rank may be reading then: CUDA reads it while it starts, so all ranks
+/// have a device first.
+void join_nccl(const CommRequest& request, Bootstrap& group, const std::function<void()>& fit) {
+  NcclMember mine;
+  mine.settings = settings_text(request.nccl);
   const auto attempt = [&](auto&& step) {
     try {
-      if (out.refusal.empty()) step();
+      if (mine.refusal.empty()) step();
     } catch (const Error& e) {
-      out.refusal = e.what();
+      mine.refusal = e.what();
     }
   };
-  attempt([&] { out.device = device_address(); });
-  attempt([&] { out.version = nccl_version_text(nccl_library().version); });
-  group.barrier("a device on every rank, for nccl");
-  attempt([&] { give_to_nccl(settings); });
-  return out;
+  attempt([&] { mine.device = device_address(); });
+  attempt([&] { mine.version = nccl_version_text(nccl_library().version); });
+  if (fit) attempt(fit);
+  group.barrier(formatted("a device on every rank, for {}", request.backend));
+  attempt([&] { give_to_nccl(request.nccl); });
+  require_nccl_group(mine, group, request.backend);
 }
 
-}  // namespace
-
 std::unique_ptr<DeviceComm> open_nccl(const CommRequest& request, Bootstrap& group) {
-  require_nccl_group(member(request.nccl, group), group);
+  join_nccl(request, group);
   if (group.ranks() == 1)
     return std::make_unique<OwnPart>(
         0, formatted("nccl: NCCL {}, one rank: nothing to exchange", nccl_version_text(nccl_library().version)));

@@ -1,0 +1,49 @@
+// specstep comm --executor cuda: options, and the measurement.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "comm/measure.h"
+#include "comm/pricing.h"
+#include "tools/cli.h"
+
+namespace specstep {
+
+struct DeviceOptions {
+  std::string executor = "cost";
+  std::vector<int> devices;
+  std::vector<std::string> conditions{"graph", "cold", "eager"};
+  bool check = false;
+  int calls = 122;
+  int replays = 100;
+  double seconds = 0.25;
+  double wait_limit = 30;
+  std::vector<std::string> own, nccl;
+  std::string fault;
+  std::string format = "table";
+
+  bool measures() const { return executor == "cuda"; }
+};
+
+/// Adds the options to `specstep comm`.
+void add_device_options(CLI::App& command, DeviceOptions& options, CommonOptions& common);
+
+/// Throws InputError that names an option which only a measurement reads.
+void refuse_without_measurement(const CLI::App& command);
+
+/// What is common to prices and measurements.
+struct DeviceQuery {
+  int ranks = 0;  // 0: one for each device
+  std::vector<std::int64_t> sizes;
+  std::vector<std::string> backends;
+  DType dtype = DType::bf16;
+  comm::Pricer* model = nullptr;  // prices beside measurements, and what delay waits for
+};
+
+/// Measures and delivers. Throws Error after that when a backend failed, Unsupported when none could run.
+void run_on_devices(const DeviceOptions& options, const DeviceQuery& query, const CommonOptions& common);
+
+}  // namespace specstep
