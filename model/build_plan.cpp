@@ -29,6 +29,34 @@ Plan empty_plan(const std::string& model, const ParallelLayout& layout, const Pa
   return plan;
 }
 
+/// Whether a step is the norm of the very rows that the step before it summed, behind a residual sum. Of a prompt only
+/// the last token is normed at the end, which is another kernel's work.
+bool norms_the_sum(const Step& reduces, const Step& norms) {
+  const auto* sum = std::get_if<AllReduce>(&reduces.op);
+  const auto* norm = std::get_if<RmsNorm>(&norms.op);
+  return sum && norm && sum->in_layer && norm->residual && norms.in[0] == reduces.out &&
+         norm->rows * norm->width == sum->elements;
+}
+
+/// Puts one step in place of each allreduce and norm that can be one kernel. It keeps the label of the allreduce, and
+/// the gain of the norm as its weight.
+void fuse_norms(Plan& plan, const PlanOptions& options) {
+  if (!options.fuses_norm) return;
+  std::vector<Step> steps;
+  steps.reserve(plan.steps.size());
+  for (std::size_t i = 0; i < plan.steps.size(); ++i) {
+    Step& step = steps.emplace_back(std::move(plan.steps[i]));
+    if (i + 1 == plan.steps.size() || !norms_the_sum(step, plan.steps[i + 1])) continue;
+    const auto sum = std::get<AllReduce>(step.op);
+    if (!options.fuses_norm(sum)) continue;
+    const Step& norm = plan.steps[++i];
+    step.op = AllReduceNorm{sum, std::get<RmsNorm>(norm.op)};
+    step.weight = norm.weight;
+    step.out = norm.out;
+  }
+  plan.steps = std::move(steps);
+}
+
 }  // namespace
 
 Plan build_plan(const StackSpec& stack, const ParallelLayout& layout, const PassShape& shape,
@@ -44,6 +72,7 @@ Plan build_plan(const StackSpec& stack, const ParallelLayout& layout, const Pass
   }
   const SampleKind sample = shape.kind == PassKind::verify ? SampleKind::verify : SampleKind::sample;
   build.head(stack.vocab, stack.hidden, stack.weights.of(stack.weights.head), sample);
+  fuse_norms(plan, options);
   return plan;
 }
 
@@ -79,6 +108,7 @@ Plan build_draft_plan(const DraftSpec& draft, const ParallelLayout& layout, cons
     build.layer(layer, static_cast<std::int32_t>(i), i == 0);
   }
   build.head(draft.vocab, hidden, draft.weights.of(draft.weights.head), SampleKind::draft);
+  fuse_norms(plan, options);
   return plan;
 }
 

@@ -1,16 +1,20 @@
 // The one place that knows the order of a layer.
 #pragma once
 
+#include <functional>
+
 #include "model/draft.h"
 #include "model/plan.h"
 #include "model/stack.h"
 
 namespace specstep {
 
-/// Collectives outside the layers that engines can do without.
+/// What engines can do without, or do otherwise.
 struct PlanOptions {
   bool embedding_allreduce = true;  // vocabulary-parallel embedding: partial rows are summed
   bool logits_gather = true;        // vocabulary-parallel head: logits are gathered on each rank
+  /// Whether what carries an allreduce of the layers can go on with the norm that follows it; empty: none can.
+  std::function<bool(const AllReduce&)> fuses_norm;
 };
 
 /// The plan of one rank for a pass of the target: prefill, decode or verify.

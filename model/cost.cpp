@@ -89,6 +89,13 @@ struct Coster {
     const double values = real(r.rows) * real(r.width);
     return {.flops = 4 * values, .activation_bytes = activation_size * values * (r.residual ? 4 : 2), .nodes = 1};
   }
+  /// The norm takes the sum from registers: one trip of the hidden vector to memory and one kernel fewer.
+  Cost of(const AllReduceNorm& a) const {
+    Cost cost = of(a.norm);
+    cost.activation_bytes -= activation_size * real(a.norm.rows) * real(a.norm.width);
+    cost.comm_bytes = of(a.sum).comm_bytes;
+    return cost;
+  }
   Cost of(const Activation& a) const {
     const double values = real(a.rows) * real(a.width);
     return {.flops = 4 * values, .activation_bytes = 3 * activation_size * values, .nodes = 1};

@@ -103,6 +103,14 @@ struct RmsNorm {
   bool operator==(const RmsNorm&) const = default;
 };
 
+/// An allreduce whose kernel goes on with the norm of the same rows: the rounded sum is added to the residual stream,
+/// which is written back, and normed. The sum itself is not kept.
+struct AllReduceNorm {
+  AllReduce sum;
+  RmsNorm norm;
+  bool operator==(const AllReduceNorm&) const = default;
+};
+
 /// silu(gate) * up: reads [rows, 2 width], writes [rows, width].
 struct Activation {
   std::int64_t rows = 0, width = 0;
@@ -146,6 +154,12 @@ struct Sample {
 };
 
 using Op = std::variant<Gemm, GroupedGemm, Attention, SparseIndex, LinearAttention, AllReduce, AllGather, ReduceScatter,
-                        AllToAll, RmsNorm, Activation, Rope, Router, Combine, Embed, Sample>;
+                        AllToAll, RmsNorm, AllReduceNorm, Activation, Rope, Router, Combine, Embed, Sample>;
+
+/// The allreduce of an operation, alone or fused with what follows; nullptr for all others.
+inline const AllReduce* allreduce_of(const Op& op) {
+  if (const auto* fused = std::get_if<AllReduceNorm>(&op)) return &fused->sum;
+  return std::get_if<AllReduce>(&op);
+}
 
 }  // namespace specstep

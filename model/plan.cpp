@@ -114,6 +114,7 @@ namespace {
 /// Payload of a collective, or nothing for other operations.
 struct Payload {
   std::int64_t of(const AllReduce& a) const { return a.bytes(); }
+  std::int64_t of(const AllReduceNorm& a) const { return a.sum.bytes(); }
   std::int64_t of(const AllGather& a) const { return a.bytes(); }
   std::int64_t of(const ReduceScatter& a) const { return a.bytes(); }
   std::int64_t of(const AllToAll& a) const { return a.bytes(); }
@@ -124,6 +125,7 @@ struct Payload {
 };
 
 std::string collective_name(const Step& step) {
+  if (std::holds_alternative<AllReduceNorm>(step.op)) return "allreduce in layers, fused with rmsnorm";
   if (const auto* reduce = std::get_if<AllReduce>(&step.op))
     return reduce->in_layer ? "allreduce in layers" : "allreduce of the embedding";
   switch (step.kind) {

@@ -135,7 +135,7 @@ struct Step {
   StepKind kind{};
   std::int32_t layer = no_index;  // no_index: outside the layers
   Lane lane = Lane::compute;
-  std::int32_t weight = no_index;                                // index into Plan::weights
+  std::int32_t weight = no_index;                                // index into Plan::weights; of a fused norm its gain
   std::array<std::int32_t, 3> in{no_index, no_index, no_index};  // indices into Plan::buffers
   std::int32_t out = no_index;
   /// "layer 12 o_proj"
@@ -160,7 +160,8 @@ struct Plan {
 
 /// What a plan's collectives are, counted by kind, place and size.
 struct CollectiveCount {
-  std::string what;  // "allreduce in layers", "allreduce of the embedding", "all-gather of the logits", ...
+  /// "allreduce in layers", "allreduce in layers, fused with rmsnorm", "allreduce of the embedding", ...
+  std::string what;
   StepKind first{};
   std::int64_t count = 0;
   std::int64_t bytes = 0;  // payload of one

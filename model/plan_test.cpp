@@ -51,6 +51,72 @@ TEST(Plan, OuterCollectivesCanBeSwitchedOff) {
   EXPECT_EQ(collectives(plan), (Counts{{"allreduce in layers", {122, 14336}}}));
 }
 
+PlanOptions fused() {
+  PlanOptions options;
+  options.fuses_norm = [](const AllReduce&) { return true; };
+  return options;
+}
+
+TEST(Plan, NormsFuseIntoTheAllreducesBeforeThem) {
+  const StackSpec kimi = stack("kimi-k2.5");
+  const Plan apart = build_plan(kimi, tp8, decode(1));
+  const Plan plan = build_plan(kimi, tp8, decode(1), fused());
+  check_well_formed(plan);
+  EXPECT_EQ(collectives(plan), (Counts{{"allreduce in layers, fused with rmsnorm", {122, 14336}},
+                                       {"allreduce of the embedding", {1, 14336}},
+                                       {"all-gather of the logits", {1, 40960}}}));
+  EXPECT_EQ(apart.steps.size() - plan.steps.size(), 122u);
+  const Cost before = apart.total(), after = plan.total();
+  EXPECT_EQ(before.nodes - after.nodes, 122);
+  EXPECT_EQ(before.activation_bytes - after.activation_bytes, 122 * 14336);
+  EXPECT_EQ(before.weight_bytes, after.weight_bytes);
+  EXPECT_EQ(before.flops, after.flops);
+  EXPECT_EQ(before.comm_bytes, after.comm_bytes);
+}
+
+TEST(Plan, AFusedStepHasTheAllreducesLabelAndTheNormsGain) {
+  const Plan plan = build_plan(stack("tiny"), {.tensor = 2}, decode(1), fused());
+  std::vector<std::string> found;
+  for (const Step& step : plan.steps) {
+    if (!std::holds_alternative<AllReduceNorm>(step.op)) continue;
+    const Weight& gain = plan.weights.at(static_cast<std::size_t>(step.weight));
+    found.push_back(step.label() + ", gain of " + std::string(name_of(gain.step)));
+    EXPECT_EQ(gain.layer, step.kind == StepKind::attention_allreduce ? step.layer
+                          : step.layer == 3                          ? no_index
+                                                                     : step.layer + 1);
+    EXPECT_EQ(plan.buffers.at(static_cast<std::size_t>(step.out)).kind, BufferKind::normed);
+  }
+  ASSERT_EQ(found.size(), 8u);
+  EXPECT_EQ(found[0], "layer 0 attention_allreduce, gain of mlp_norm");
+  EXPECT_EQ(found[1], "layer 0 mlp_allreduce, gain of attention_norm");
+  EXPECT_EQ(found[7], "layer 3 mlp_allreduce, gain of final_norm");
+}
+
+TEST(Plan, OnlyNormsOfTheSameRowsFuse) {
+  const StackSpec kimi = stack("kimi-k2.5");
+  // The last norm of a prompt takes only the rows whose logits are needed.
+  auto counts = collectives(
+      build_plan(kimi, tp8, {.kind = PassKind::prefill, .sequences = 1, .tokens_each = 30, .context = 0}, fused()));
+  EXPECT_EQ(counts.at("allreduce in layers, fused with rmsnorm").first, 121);
+  EXPECT_EQ(counts.at("allreduce in layers").first, 1);
+  // Attention groups move tokens behind the mlp instead of summing them.
+  counts = collectives(build_plan(kimi, {.tensor = 8, .expert = 1, .attention_data = 2}, decode(2), fused()));
+  EXPECT_EQ(counts.at("allreduce in layers, fused with rmsnorm").first, 61);
+  EXPECT_EQ(counts.count("allreduce in layers"), 0u);
+  counts =
+      collectives(build_draft_plan(draft("kimi-k2.5-eagle3"), tp8, {.kind = PassKind::draft, .context = 9}, fused()));
+  EXPECT_EQ(counts.at("allreduce in layers, fused with rmsnorm").first, 2);
+  EXPECT_TRUE(collectives(build_plan(stack("tiny"), {.tensor = 1}, decode(1), fused())).empty());
+}
+
+TEST(Plan, EachMessageIsAskedForWhetherItFuses) {
+  PlanOptions small;
+  small.fuses_norm = [](const AllReduce& op) { return op.bytes() <= 14336; };
+  const StackSpec kimi = stack("kimi-k2.5");
+  EXPECT_EQ(collectives(build_plan(kimi, tp8, decode(1), small)).count("allreduce in layers"), 0u);
+  EXPECT_EQ(plan_csv(build_plan(kimi, tp8, decode(2), small)), plan_csv(build_plan(kimi, tp8, decode(2))));
+}
+
 TEST(Plan, TwoAllreducesALayerInEveryModel) {
   EXPECT_EQ(collectives(build_plan(stack("llama-3.3-70b"), tp8, decode(1)))["allreduce in layers"],
             (std::pair<std::int64_t, std::int64_t>{160, 16384}));
@@ -204,12 +270,24 @@ TEST(PlanGolden, Tiny) {
   expect_golden("tiny-decode.plan", plan_text(build_plan(stack("tiny"), {.tensor = 2}, decode(1)), true));
 }
 
+TEST(PlanGolden, TinyFused) {
+  expect_golden("tiny-decode-fused.plan", plan_text(build_plan(stack("tiny"), {.tensor = 2}, decode(1), fused())));
+}
+
 TEST(Plan, JsonHasEveryStepAndTheTotals) {
   const Plan plan = build_plan(stack("tiny"), {.tensor = 2}, decode(1));
   const auto json = plan_json(plan);
   EXPECT_EQ(json["schema"], "specstep.plan/1");
   EXPECT_EQ(json["steps"].size(), plan.steps.size());
   EXPECT_EQ(json["totals"]["weight_bytes"], plan.total().weight_bytes);
+  const auto together = plan_json(build_plan(stack("tiny"), {.tensor = 2}, decode(1), fused()));
+  const auto step = std::find_if(together["steps"].begin(), together["steps"].end(),
+                                 [](const auto& s) { return s["op"] == "allreduce_norm"; });
+  ASSERT_NE(step, together["steps"].end());
+  EXPECT_EQ((*step)["kind"], "attention_allreduce");
+  EXPECT_EQ((*step)["shape"], "512 B over 2 ranks, then rmsnorm [1, 256] + residual");
+  EXPECT_EQ((*step)["comm_bytes"], 512);
+  EXPECT_EQ((*step)["activation_bytes"], 3 * 512);
 }
 
 }  // namespace

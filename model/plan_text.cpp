@@ -25,6 +25,7 @@ struct OpName {
   std::string_view of(const ReduceScatter&) const { return "reduce_scatter"; }
   std::string_view of(const AllToAll&) const { return "alltoall"; }
   std::string_view of(const RmsNorm&) const { return "rmsnorm"; }
+  std::string_view of(const AllReduceNorm&) const { return "allreduce_norm"; }
   std::string_view of(const Activation&) const { return "activation"; }
   std::string_view of(const Rope&) const { return "rope"; }
   std::string_view of(const Router&) const { return "router"; }
@@ -63,6 +64,7 @@ struct OpText {
   std::string of(const RmsNorm& r) const {
     return formatted("[{}, {}]{}", r.rows, r.width, r.residual ? " + residual" : "");
   }
+  std::string of(const AllReduceNorm& a) const { return formatted("{}, then rmsnorm {}", of(a.sum), of(a.norm)); }
   std::string of(const Activation& a) const { return formatted("[{}, {}]", a.rows, a.width); }
   std::string of(const Rope& r) const {
     return formatted("{} tokens x {} values, appends {:.0f} B each", r.tokens, r.rotated_values, r.append_bytes);

@@ -5,6 +5,7 @@
 #include <set>
 
 #include "comm/backend.h"
+#include "comm/caps.h"
 #include "model/base/formatted.h"
 #include "model/base/units.h"
 #include "model/build_plan.h"
@@ -90,9 +91,34 @@ void describe(Fields& f, CommSpec& s) {
              "how auto chooses on GPUs: measured (when the run starts) or priced (as everywhere else)");
   f.optional("embedding_allreduce", s.embedding_allreduce, "sum the vocabulary-parallel embedding over ranks");
   f.optional("logits_gather", s.logits_gather, "gather vocabulary-parallel logits on every rank");
+  f.optional("fusion", s.fusion,
+             "rmsnorm: allreduces of the layers go on with the residual sum and the norm in one kernel, where the "
+             "backend can");
   f.optional("nccl", s.nccl, "settings of the NCCL library, where the cuda executor runs nccl");
   f.optional("own", s.own, "settings of specstep's own backends, where the cuda executor runs one");
 }
+
+namespace {
+
+/// Some backend that may be picked has to fuse; rows of a table whose backend cannot keep the two apart (config_notes).
+void check_fusion(const CommSpec& s, Checker& c) {
+  if (s.fusion == CommFusion::none) return;
+  std::vector<std::string> can, asked;
+  for (const comm::BackendRow& row : comm::backends())
+    if (comm::caps_of(row.id).fused_rmsnorm) can.push_back(row.id);
+  for (const CommRule& rule : s.rows()) asked.push_back(rule.backend);
+  if (asked.empty()) asked.push_back(s.pick(1));
+  const auto may = [&](const std::string& id) {
+    return is_comm_choice(id) || std::find(can.begin(), can.end(), id) != can.end();
+  };
+  if (std::any_of(asked.begin(), asked.end(), may)) return;
+  c.fail("fusion",
+         asked.size() == 1 ? formatted("{} cannot go on with a norm inside its allreduce", asked[0])
+                           : "no backend of the table can go on with a norm inside its allreduce",
+         formatted("none, or {} as the backend", one_of(can)));
+}
+
+}  // namespace
 
 void check(const CommSpec& s, Checker& c) {
   if (s.backend) known_backend("backend", *s.backend, c);
@@ -105,6 +131,7 @@ void check(const CommSpec& s, Checker& c) {
   if (s.table_file && (s.backend || !s.table.empty()))
     c.fail("table_file", formatted("is given beside a {}", s.backend ? "backend" : "table"), "one of them");
   check_rows(s.table, c);
+  check_fusion(s, c);
 }
 
 void describe(Fields& f, TreeSpec& t) {

@@ -38,6 +38,13 @@ struct CommRule {
   std::string backend;
 };
 
+/// What an allreduce's kernel goes on with: nothing, or the residual sum and the norm of the same rows.
+enum class CommFusion { none, rmsnorm };
+template <>
+struct EnumNames<CommFusion> {
+  static std::vector<std::string> names() { return {"none", "rmsnorm"}; }
+};
+
 /// A table in a file of its own, as `specstep comm --save-table` writes it.
 struct CommTableFile {
   std::vector<CommRule> table;
@@ -60,6 +67,7 @@ struct CommSpec {
   std::string engine = "sglang";          // whose dispatch rules `engine-default` follows
   bool embedding_allreduce = true;
   bool logits_gather = true;
+  CommFusion fusion = CommFusion::none;
   std::optional<comm::NcclSettings> nccl;  // read by the cuda executor; without it NCCL chooses
   std::optional<comm::OwnSettings> own;    // likewise, for backends that are kernels of our own
   /// The table, wherever it stands.

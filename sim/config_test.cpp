@@ -6,6 +6,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "sim/engine/config_notes.h"
 #include "sim/test_configs.h"
 
 namespace specstep {
@@ -86,6 +87,22 @@ TEST(RunConfig, BackendsAreKnownAndTablesOrdered) {
   const RunConfig c = load_run("seed/eagle3", {"comm=[{up_to_kib: 56, backend: pull1}, {backend: nccl}]"});
   EXPECT_EQ(c.comm.pick(56 * 1024), "pull1");
   EXPECT_EQ(c.comm.pick(56 * 1024 + 1), "nccl");
+}
+
+TEST(RunConfig, FusionIsRefusedWhereNoBackendCan) {
+  const std::string can = "none, or push1, pull1, rsag or island as the backend";
+  EXPECT_THAT(refusal("seed/eagle3", {"comm={backend: nccl, fusion: rmsnorm}"}),
+              HasSubstr("comm.fusion: nccl cannot go on with a norm inside its allreduce; " + can));
+  EXPECT_THAT(refusal("seed/eagle3", {"comm={fusion: rmsnorm}"}), HasSubstr("comm.fusion: nccl cannot"));
+  EXPECT_THAT(
+      refusal("seed/eagle3", {"comm={table: [{up_to_kib: 9, backend: ring}, {backend: nccl}], fusion: rmsnorm}"}),
+      HasSubstr("comm.fusion: no backend of the table can go on with a norm inside its allreduce; " + can));
+  EXPECT_THAT(refusal("seed/eagle3", {"comm={backend: push1, fusion: gelu}"}), HasSubstr("comm.fusion: "));
+  const std::string mixed = "comm={table: [{up_to_kib: 56, backend: pull1}, {backend: nccl}], fusion: rmsnorm}";
+  EXPECT_EQ(refusal("seed/eagle3", {mixed}), "accepted");
+  const auto notes = config_notes(load_run("seed/eagle3", {mixed}));
+  ASSERT_EQ(notes.size(), 1u);
+  EXPECT_EQ(notes[0], "comm.fusion: nccl (comm.table[1]) cannot fuse; its allreduces keep their norms apart");
 }
 
 TEST(RunConfig, ATableMayStandInAFileOfItsOwn) {

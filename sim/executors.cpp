@@ -23,6 +23,7 @@ struct PartOf {
   Part of(const ReduceScatter&) const { return Part::allgather; }
   Part of(const AllToAll&) const { return Part::alltoall; }
   Part of(const RmsNorm&) const { return Part::norm; }
+  Part of(const AllReduceNorm&) const { return Part::allreduce; }
   Part of(const Activation&) const { return kind == StepKind::expert_activation ? Part::moe : Part::other; }
   Part of(const Rope&) const { return Part::other; }
   Part of(const Router&) const { return Part::moe; }

@@ -1,8 +1,8 @@
 // Config and kind of pass to a plan.
 #include "sim/plan_of.h"
 
-#include "model/build_plan.h"
 #include "sim/engine/engine.h"
+#include "sim/plan_options.h"
 
 namespace specstep {
 
@@ -24,7 +24,7 @@ Plan plan_of(const RunConfig& config, PassKind kind) {
   const LaunchChoice choice = choose_launch(config.engine, kind, config.workload.batch, config.speculative());
   const std::int64_t context = kind == PassKind::prefill ? 0 : config.workload.prompt_tokens;
   const PassShape shape{kind, choice.padded_batch, tokens, context};
-  const PlanOptions options{config.comm.embedding_allreduce, config.comm.logits_gather};
+  const PlanOptions options = plan_options(config);
   return draft_pass ? build_draft_plan(*config.draft, config.parallel, shape, options)
                     : build_plan(config.stack, config.parallel, shape, options);
 }

@@ -119,6 +119,21 @@ constexpr bool take_arrivals(Memory& m, const Call& call, Awaited what, Slots sl
       what, slot_of, got);
 }
 
+/// The same of lines, which carry the epoch and are not emptied.
+template <class Memory, class Lines>
+constexpr bool take_lines(Memory& m, const Call& call, Awaited what, std::uint32_t epoch, Lines line_of,
+                          Pack (&got)[Memory::most_ranks]) {
+  return wait_for(m, what, [&] {
+    bool all = true;
+    for (int source = Memory::most_ranks - 1; source >= 0; --source)
+      if (source < call.ranks && source != call.rank && !m.load_line(line_of(source), epoch, got[source])) {
+        what.rank = source;
+        all = false;
+      }
+    return all;
+  });
+}
+
 /// The sum of a pack of every rank, in rank order; this rank's is `own`.
 template <class Memory>
 constexpr Pack sum_of(const Call& call, const Pack (&got)[Memory::most_ranks], const Pack& own) {
@@ -131,22 +146,40 @@ constexpr Pack sum_of(const Call& call, const Pack (&got)[Memory::most_ranks], c
   return sum.rounded();
 }
 
-/// Tells every peer that this block has come, and waits for theirs. Two sets of flags alternate within a call: with
-/// one, a fast rank could overwrite what a slow one has not yet seen.
+namespace detail {
 template <class Memory>
-constexpr bool barrier(Memory& m, const Call& call, const Lane& lane, std::uint32_t set, Stage stage) {
+constexpr std::size_t flag_of(Memory& m, const Call& call, const Lane& lane, std::uint32_t set, int writer) {
+  return slot(set, static_cast<int>(m.capacity().blocks), static_cast<int>(lane.block),
+              static_cast<std::uint32_t>(call.ranks), static_cast<std::uint32_t>(writer));
+}
+}  // namespace detail
+
+/// Tells every peer that this block has come. False when a thread of it had failed.
+template <class Memory>
+constexpr bool tell_peers(Memory& m, const Call& call, const Lane& lane, std::uint32_t set) {
   if (!m.all_agree(true)) return false;
-  const auto flag = [&](int writer) {
-    return slot(set, static_cast<int>(m.capacity().blocks), static_cast<int>(lane.block),
-                static_cast<std::uint32_t>(call.ranks), static_cast<std::uint32_t>(writer));
-  };
-  m.for_peers(call.ranks, [&](int peer) { m.store(m.peer(peer).flags + flag(call.rank), lane.epoch); });
+  m.for_peers(call.ranks, [&](int peer) {
+    m.store(m.peer(peer).flags + detail::flag_of(m, call, lane, set, call.rank), lane.epoch);
+  });
+  return true;
+}
+
+/// Waits until this block of every peer has come.
+template <class Memory>
+constexpr bool hear_peers(Memory& m, const Call& call, const Lane& lane, std::uint32_t set, Stage stage) {
   bool came = true;
   m.for_peers(call.ranks, [&](int peer) {
-    const auto* mine = m.own().flags + flag(peer);
+    const auto* mine = m.own().flags + detail::flag_of(m, call, lane, set, peer);
     came = came && wait_for(m, {peer, stage, lane.block}, [&] { return reached(m.load(mine), lane.epoch); });
   });
   return m.all_agree(came);
+}
+
+/// Both. Two sets of flags alternate within a call: with one, a fast rank could overwrite what a slow one has not yet
+/// seen.
+template <class Memory>
+constexpr bool barrier(Memory& m, const Call& call, const Lane& lane, std::uint32_t set, Stage stage) {
+  return tell_peers(m, call, lane, set) && hear_peers(m, call, lane, set, stage);
 }
 
 }  // namespace specstep::comm::protocol

@@ -45,19 +45,9 @@ constexpr bool push_ll(Memory& m, const Call& call, const Lane& lane) {
   m.settled(lane);
   for (std::uint32_t i = lane.first; i < call.packs; i += lane.step) {
     Pack got[Memory::most_ranks];
-    Awaited what{0, Stage::data, i};
-    const auto ready = [&] {
-      bool all = true;
-      for (int source = Memory::most_ranks - 1; source >= 0; --source)
-        if (source < call.ranks && source != call.rank &&
-            !m.load_line(m.own().lines + at(source, i), lane.epoch, got[source])) {
-          what.rank = source;
-          all = false;
-        }
-      return all;
-    };
     const Pack own = m.take(call, i);
-    if (!wait_for(m, what, ready)) return false;
+    const auto from = [&](int source) { return m.own().lines + at(source, i); };
+    if (!take_lines(m, call, {0, Stage::data, i}, lane.epoch, from, got)) return false;
     m.put(call, i, sum_of<Memory>(call, got, own));
   }
   return true;

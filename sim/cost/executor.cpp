@@ -53,7 +53,7 @@ std::optional<comm::Call> call_of(const Op& op, bool captured) {
   const auto call = [&](comm::Collective kind, const auto& o) {
     return comm::Call{kind, static_cast<int>(o.ranks), o.bytes(), o.dtype, captured};
   };
-  if (const auto* o = std::get_if<AllReduce>(&op)) return call(comm::Collective::all_reduce, *o);
+  if (const auto* o = allreduce_of(op)) return call(comm::Collective::all_reduce, *o);
   if (const auto* o = std::get_if<AllGather>(&op)) return call(comm::Collective::all_gather, *o);
   if (const auto* o = std::get_if<ReduceScatter>(&op)) return call(comm::Collective::reduce_scatter, *o);
   if (const auto* o = std::get_if<AllToAll>(&op)) return call(comm::Collective::all_to_all, *o);
@@ -102,7 +102,9 @@ std::unique_ptr<PreparedPlan> CostExecutor::prepare(Plan plan, Launch launch) {
       if (const auto call = call_of(step.op, captured)) {
         const std::string used = carrier(*call, *priced);
         const comm::CommPrice price = pricer_.price(used, *call);
-        last.span = {price.seconds, price.provenance, price.extrapolated};
+        // A norm behind it works inside the kernel: its traffic and its floor stay, its node is gone.
+        const double norm = price_kernel(gpu_, step.op).seconds;
+        last.span = {price.seconds + norm, price.provenance, price.extrapolated};
         last.gap = 0;  // a collective's isolated time was taken back to back: its own launch is inside
       } else {
         const KernelPrice price = price_kernel(gpu_, step.op);

@@ -7,6 +7,7 @@
 
 #include "model/base/units.h"
 #include "model/build_plan.h"
+#include "sim/engine/phase.h"
 #include "sim/plan_of.h"
 #include "sim/test_configs.h"
 
@@ -63,6 +64,42 @@ TEST(CostExecutor, NullBackendIsAnUpperBound) {
   const RunConfig without = load_run("seed/baseline-graph128", {"comm.backend=\"null\""});
   EXPECT_LT(price(without, PassKind::decode).seconds, price(with, PassKind::decode).seconds);
   EXPECT_EQ(price(without, PassKind::decode).parts[static_cast<std::size_t>(Part::allreduce)], 0);
+}
+
+// A fused norm works inside the allreduce's kernel: what goes is its node, and at these sizes the floor hides the trip.
+TEST(CostExecutor, AFusedNormCostsANodeLess) {
+  const auto run = [](const std::string& fusion) {
+    return load_run("llama-3.3-70b-8x-h200", {"comm={backend: push1, fusion: " + fusion + "}"});
+  };
+  const RunConfig apart = run("none"), fused = run("rmsnorm");
+  const Timeline a = price(apart, PassKind::decode), f = price(fused, PassKind::decode);
+  const auto part = [](const Timeline& t, Part p) { return t.parts[static_cast<std::size_t>(p)]; };
+  const double node = apart.machine.gpu.graph_node_us.value * us;
+  const double floor = apart.machine.gpu.kernels.other.floor_us.value * us;
+  EXPECT_NEAR(a.seconds - f.seconds, 160 * node, 1e-12);
+  EXPECT_NEAR(part(f, Part::allreduce) - part(a, Part::allreduce), 160 * floor, 1e-12);
+  EXPECT_NEAR(part(a, Part::norm) - part(f, Part::norm), 160 * floor, 1e-12);
+  const PhaseResult phase =
+      phase_of(*CostExecutor(fused).prepare(plan_of(fused, PassKind::decode), Launch::captured), f, 1);
+  EXPECT_EQ(phase.allreduces_in_layer, 160);
+  EXPECT_EQ(phase.allreduces, 161);
+  EXPECT_EQ(phase.allreduce_bytes, 16384);
+}
+
+TEST(CostExecutor, FusionFollowsTheBackendOfEachMessage) {
+  const auto fused = [](const std::string& comm, PassKind kind, std::int64_t batch = 1) {
+    const Plan plan =
+        plan_of(load_run("llama-3.3-70b-8x-h200", {"comm=" + comm, "workload.batch=" + std::to_string(batch)}), kind);
+    return std::count_if(plan.steps.begin(), plan.steps.end(),
+                         [](const Step& s) { return std::holds_alternative<AllReduceNorm>(s.op); });
+  };
+  const std::string table = "{table: [{up_to_kib: 64, backend: push1}, {backend: nccl}], fusion: rmsnorm}";
+  EXPECT_EQ(fused(table, PassKind::decode, 1), 160);
+  EXPECT_EQ(fused(table, PassKind::decode, 64), 0);
+  EXPECT_EQ(fused("{backend: pull1, fusion: rmsnorm}", PassKind::prefill), 159);
+  EXPECT_EQ(fused("{backend: pull1}", PassKind::decode), 0);
+  // SGLang's rules take a one-shot push on NVLink at this size.
+  EXPECT_EQ(fused("{backend: engine-default, engine: sglang, fusion: rmsnorm}", PassKind::decode), 160);
 }
 
 TEST(Executors, TheMissingOnesSayWhy) {

@@ -21,6 +21,7 @@ struct ClassOf {
   const KernelClass* of(const ReduceScatter&) const { return nullptr; }
   const KernelClass* of(const AllToAll&) const { return nullptr; }
   const KernelClass* of(const RmsNorm&) const { return &k.other; }
+  const KernelClass* of(const AllReduceNorm&) const { return &k.other; }  // its norm
   const KernelClass* of(const Activation&) const { return &k.other; }
   const KernelClass* of(const Rope&) const { return &k.other; }
   const KernelClass* of(const Router&) const { return &k.other; }

@@ -19,7 +19,8 @@ struct KernelPrice {
   comm::Provenance provenance = comm::Provenance::datasheet;
 };
 
-/// Price of the kernels of one operation, without launch gaps. Collectives cost nothing here.
+/// Price of the kernels of one operation, without launch gaps. Collectives cost nothing here; one that
+/// goes on with a norm costs what the norm does.
 KernelPrice price_kernel(const GpuSpec& gpu, const Op& op);
 
 }  // namespace specstep

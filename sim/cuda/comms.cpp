@@ -42,7 +42,7 @@ std::optional<comm::Call> call_of(const Op& op) {
   const auto call = [](comm::Collective kind, const auto& o) {
     return comm::Call{kind, static_cast<int>(o.ranks), o.bytes(), o.dtype, true};
   };
-  if (const auto* o = std::get_if<AllReduce>(&op)) return call(comm::Collective::all_reduce, *o);
+  if (const auto* o = allreduce_of(op)) return call(comm::Collective::all_reduce, *o);
   if (const auto* o = std::get_if<AllGather>(&op)) return call(comm::Collective::all_gather, *o);
   if (const auto* o = std::get_if<ReduceScatter>(&op)) return call(comm::Collective::reduce_scatter, *o);
   if (const auto* o = std::get_if<AllToAll>(&op)) return call(comm::Collective::all_to_all, *o);

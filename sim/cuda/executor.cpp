@@ -46,7 +46,7 @@ class CudaPlan final : public PreparedPlan {
     for (std::size_t i = 0; i < steps.size(); ++i) {
       out.spans.push_back({steps[i] * scale, comm::Provenance::measured, false});
       out.parts[static_cast<std::size_t>(part_of(plan().steps[i]))] += steps[i] * scale;
-      const auto* reduce = std::get_if<AllReduce>(&plan().steps[i].op);
+      const auto* reduce = allreduce_of(plan().steps[i].op);
       if (reduce && reduce->in_layer) out.allreduce_seconds = steps[i];
     }
     out.parts[static_cast<std::size_t>(Part::launch)] += out.seconds - sum * scale;

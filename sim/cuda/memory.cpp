@@ -7,6 +7,7 @@
 #include "model/build_plan.h"
 #include "sim/cuda/pass.h"
 #include "sim/engine/largest.h"
+#include "sim/plan_options.h"
 
 namespace specstep::cuda {
 
@@ -35,7 +36,7 @@ std::int64_t padded(const RunConfig& config, PassKind kind) {
 
 std::vector<Plan> plans_of(const RunConfig& config) {
   const WorkloadSpec& work = config.workload;
-  const PlanOptions options{config.comm.embedding_allreduce, config.comm.logits_gather};
+  const PlanOptions options = plan_options(config);
   const std::int64_t last = work.prompt_tokens + work.output_tokens;
   std::vector<Plan> out;
   const auto target = [&](PassKind kind, std::int64_t tokens, std::int64_t context) {

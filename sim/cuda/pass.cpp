@@ -126,6 +126,7 @@ void RankPass::follow_widths() {
     if (const auto* op = std::get_if<AllGather>(&step.op))
       written = in_cols_.back() * (step.kind == StepKind::logits_gather ? op->ranks : 1);
     if (std::holds_alternative<AllToAll>(step.op)) written = model().hidden;
+    if (const auto* op = std::get_if<AllReduceNorm>(&step.op)) written = op->norm.width;
     const auto* norm = std::get_if<RmsNorm>(&step.op);
     if (norm && (norm->residual || step.kind == StepKind::attention_norm)) written = norm->width;
     if (step.kind == StepKind::embed_norm || step.kind == StepKind::hidden_norm) written = 2 * norm->width;
@@ -201,8 +202,8 @@ void RankPass::compute(const Embed& op) {
 
 /// The residual stream as it enters a layer that a draft reads, kept beside the pass.
 void RankPass::tap_features(NormCall& call) {
-  if (step_->kind != StepKind::attention_norm) return;
-  const auto found = std::find(model().taps.begin(), model().taps.end(), step_->layer);
+  if (stored().step != StepKind::attention_norm) return;
+  const auto found = std::find(model().taps.begin(), model().taps.end(), stored().layer);
   if (found == model().taps.end()) return;
   call.copy_residual = moved(at(places_.features), (found - model().taps.begin()) * model().hidden);
   call.copy_stride = model().hidden * static_cast<std::int64_t>(model().taps.size());
@@ -211,12 +212,12 @@ void RankPass::tap_features(NormCall& call) {
 /// In a small stack two taps may enter the same layer: the second is a copy of the first.
 void RankPass::copy_second_taps() {
   const std::vector<std::int64_t>& taps = model().taps;
-  if (step_->kind != StepKind::attention_norm) return;
-  const auto first = std::find(taps.begin(), taps.end(), step_->layer);
+  if (stored().step != StepKind::attention_norm) return;
+  const auto first = std::find(taps.begin(), taps.end(), stored().layer);
   const auto pitch =
       static_cast<std::size_t>(model().hidden * static_cast<std::int64_t>(taps.size()) * bytes_of(real()));
   for (auto next = first; next != taps.end(); ++next) {
-    if (next == first || *next != step_->layer) continue;
+    if (next == first || *next != stored().layer) continue;
     check(cudaMemcpy2DAsync(moved(at(places_.features), (next - taps.begin()) * model().hidden), pitch,
                             moved(at(places_.features), (first - taps.begin()) * model().hidden), pitch,
                             static_cast<std::size_t>(model().hidden * bytes_of(real())),
@@ -226,7 +227,7 @@ void RankPass::copy_second_taps() {
 }
 
 void RankPass::compute(const RmsNorm& op) {
-  if (step_->kind != StepKind::attention_norm && !op.residual) return norm_parts(op);
+  if (stored().step != StepKind::attention_norm && !op.residual) return norm_parts(op);
   NormCall call{.residual = buffer(BufferKind::residual),
                 .gain = weight().values,
                 .out = out(),
@@ -237,7 +238,7 @@ void RankPass::compute(const RmsNorm& op) {
     call.in = in();
     call.in_stride = op.width;
   }
-  if (step_->kind == StepKind::final_norm && plan_.shape.kind == PassKind::prefill) {
+  if (stored().step == StepKind::final_norm && plan_.shape.kind == PassKind::prefill) {
     // Only a prompt's last token needs logits, but every row's sum is what a draft reads.
     add_rows(buffer(BufferKind::residual), in(), inputs_.meta().count() * op.width, real(), stream());
     call.in = nullptr;

@@ -58,6 +58,7 @@ class RankPass {
   void compute(const ReduceScatter& op);
   void compute(const AllToAll& op);
   void compute(const RmsNorm& op);
+  void compute(const AllReduceNorm& op);
   void compute(const Activation& op);
   void compute(const Rope& op);
   void compute(const Router& op);
@@ -87,7 +88,9 @@ class RankPass {
   /// Columns of the step's first input, as the step that wrote it left it.
   std::int64_t in_cols() const { return in_cols_[static_cast<std::size_t>(step_ - plan_.steps.data())]; }
   std::byte* moved(std::byte* to, std::int64_t values) const { return to + values * bytes_of(real()); }
-  const StoredMatrix& weight() const { return rank_.weights().at(step_->layer, step_->kind); }
+  /// The step's weight in the plan: of a fused norm its gain, which carries the norm's label.
+  const Weight& stored() const { return plan_.weights[static_cast<std::size_t>(step_->weight)]; }
+  const StoredMatrix& weight() const { return rank_.weights().at(stored().layer, stored().step); }
   Real real() const { return rank_.real(); }
   DType value_type() const { return real() == Real::f32 ? DType::f32 : DType::bf16; }
   cudaStream_t stream() const { return rank_.device().stream(); }

@@ -8,6 +8,27 @@ namespace specstep::cuda {
 
 void RankPass::compute(const AllReduce& op) { comm().all_reduce(out(), op.elements, value_type(), stream()); }
 
+/// A choice that is made on the device may differ from the one that the plan was built with: then in two steps.
+void RankPass::compute(const AllReduceNorm& op) {
+  if (!comm().fuses_norm()) {
+    comm().all_reduce(in(), op.sum.elements, value_type(), stream());
+    return compute(op.norm);
+  }
+  NormCall features;
+  tap_features(features);
+  comm().all_reduce_norm({.values = in(),
+                          .residual = buffer(BufferKind::residual),
+                          .gain = weight().values,
+                          .out = out(),
+                          .rows = op.norm.rows,
+                          .width = op.norm.width,
+                          .dtype = value_type(),
+                          .copy_residual = features.copy_residual,
+                          .copy_stride = features.copy_stride},
+                         stream());
+  copy_second_taps();
+}
+
 void RankPass::compute(const AllGather& op) {
   // Parts of the logits are columns of a row; of one row they lie as they should already.
   const std::int64_t rows = op.elements / in_cols();

@@ -132,6 +132,12 @@ TEST_P(OnDevice, TwoRanksAreTheHost) {
   compare(GetParam(), 2, "f32", "captured");
 }
 
+TEST_P(OnDevice, FusedNormsOfRanksThatShareADeviceAreTheHost) {
+  for (const char* backend : {"push1", "pull1", "rsag"})
+    compare(GetParam(), 2, "f32", "captured",
+            {"measure.cuda.devices=[0, 0]", formatted("comm={{backend: {}, fusion: rmsnorm}}", backend)});
+}
+
 INSTANTIATE_TEST_SUITE_P(Stacks, OnDevice,
                          testing::Values(Case{"dense", host::dense_stack, host::eagle_draft, false, true},
                                          Case{"mla_moe", host::mla_stack, host::eagle_draft, false, true},

@@ -93,7 +93,7 @@ void PreparedPass::capture(RankPass& pass, CapturedGraph& out) {
     for (std::size_t i = 0; i < plan_.steps.size(); ++i) {
       const std::size_t before = node_count(made);
       pass.issue(i);
-      if (!std::holds_alternative<AllReduce>(plan_.steps[i].op)) continue;
+      if (!allreduce_of(plan_.steps[i].op)) continue;
       const std::size_t added = node_count(made) - before;
       out.allreduces += added > 0 ? 1 : 0;
       out.allreduce_nodes += added;
@@ -208,7 +208,7 @@ std::vector<double> PreparedPass::step_seconds() {
     const Step& step = plan_.steps[i];
     const auto found = std::find_if(groups.begin(), groups.end(), [&](const std::vector<std::size_t>& g) {
       const Step& first = plan_.steps[g.front()];
-      const bool collective = std::holds_alternative<AllReduce>(step.op);
+      const bool collective = allreduce_of(step.op) != nullptr;
       return first.op == step.op && (first.kind == step.kind || collective);
     });
     if (found == groups.end())
@@ -232,7 +232,7 @@ std::vector<double> PreparedPass::step_seconds() {
 /// One pass with stamps around the allreduces of its layers, behind one without.
 Stamps PreparedPass::stamped(RankDevice& device, OnRank& mine) {
   const auto in_layer = [](const Step& step) {
-    const auto* reduce = std::get_if<AllReduce>(&step.op);
+    const auto* reduce = allreduce_of(step.op);
     return reduce && reduce->in_layer;
   };
   const auto count = static_cast<std::size_t>(std::count_if(plan_.steps.begin(), plan_.steps.end(), in_layer));
@@ -260,7 +260,7 @@ Stamps PreparedPass::stamped(RankDevice& device, OnRank& mine) {
 
 std::optional<InSitu> PreparedPass::in_situ() {
   const bool any = std::any_of(plan_.steps.begin(), plan_.steps.end(), [](const Step& step) {
-    const auto* reduce = std::get_if<AllReduce>(&step.op);
+    const auto* reduce = allreduce_of(step.op);
     return reduce && reduce->in_layer;
   });
   if (!any) return std::nullopt;

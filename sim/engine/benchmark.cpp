@@ -10,6 +10,7 @@
 #include "model/build_plan.h"
 #include "sim/engine/config_notes.h"
 #include "sim/engine/phase.h"
+#include "sim/plan_options.h"
 
 namespace specstep {
 
@@ -49,7 +50,7 @@ class Benchmark {
   }
 
  private:
-  PlanOptions options() const { return {config_.comm.embedding_allreduce, config_.comm.logits_gather}; }
+  PlanOptions options() const { return plan_options(config_); }
   std::int64_t verify_tokens() const { return config_.speculation.verify_tokens(); }
 
   /// Carries out one pass and notes where its time went, weighted into the provenance.

@@ -1,11 +1,34 @@
 #include "sim/engine/config_notes.h"
 
+#include "comm/caps.h"
 #include "model/base/formatted.h"
 
 namespace specstep {
 
-std::vector<std::string> config_notes(const RunConfig& config) {
+namespace {
+
+/// Which allreduces keep their norm apart although fusion was asked for.
+std::vector<std::string> fusion_notes(const RunConfig& config) {
   std::vector<std::string> out;
+  const CommSpec& comm = config.comm;
+  if (comm.fusion == CommFusion::none) return out;
+  if (config.parallel.attention_tensor() == 1 && config.parallel.tensor == 1)
+    return {"comm.fusion has nothing to fuse: one rank sums nothing"};
+  const std::vector<CommRule>& table = comm.rows();
+  for (std::size_t i = 0; i < table.size(); ++i)
+    if (!is_comm_choice(table[i].backend) && !comm::caps_of(table[i].backend).fused_rmsnorm)
+      out.push_back(formatted("comm.fusion: {} (comm.table[{}]) cannot fuse; its allreduces keep their norms apart",
+                              table[i].backend, i));
+  if (table.empty() && is_comm_choice(comm.pick(1)))
+    out.push_back(
+        formatted("comm.fusion: where {} chooses a backend that cannot fuse, norms stay apart", comm.pick(1)));
+  return out;
+}
+
+}  // namespace
+
+std::vector<std::string> config_notes(const RunConfig& config) {
+  std::vector<std::string> out = fusion_notes(config);
   const SpeculationSpec& s = config.speculation;
   const HostSpec& host = config.measure.host;
   if (config.draft && !config.drafts_with_model())

@@ -7,6 +7,7 @@
 #include "model/build_plan.h"
 #include "sim/engine/generated_text.h"
 #include "sim/engine/phase.h"
+#include "sim/plan_options.h"
 
 namespace specstep {
 
@@ -150,7 +151,7 @@ class Measured {
     const std::int64_t context =
         kind == PassKind::prefill ? 0 : config_.workload.prompt_tokens + config_.workload.output_tokens / 2;
     const PassShape shape{kind, config_.workload.batch, tokens_each, context};
-    const PlanOptions options{config_.comm.embedding_allreduce, config_.comm.logits_gather};
+    const PlanOptions options = plan_options(config_);
     const auto prepared = executor_.prepare(draft ? build_draft_plan(*config_.draft, config_.parallel, shape, options)
                                                   : build_plan(config_.stack, config_.parallel, shape, options),
                                             Launch::eager);

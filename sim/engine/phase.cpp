@@ -13,7 +13,7 @@ PhaseResult phase_of(const PreparedPlan& prepared, const Timeline& timeline, std
   out.cost = plan.total();
   out.in_situ_seconds = timeline.in_situ_seconds;
   for (std::size_t i = 0; i < plan.steps.size(); ++i) {
-    const auto* reduce = std::get_if<AllReduce>(&plan.steps[i].op);
+    const auto* reduce = allreduce_of(plan.steps[i].op);
     if (!reduce) continue;
     ++out.allreduces;
     if (!reduce->in_layer) continue;

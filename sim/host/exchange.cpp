@@ -88,7 +88,7 @@ void Exchange::need(comm::Collective kind, std::int64_t bytes, std::int64_t rank
 void Exchange::prepare(const Plan& plan) {
   using comm::Collective;
   for (const Step& step : plan.steps) {
-    if (const auto* o = std::get_if<AllReduce>(&step.op)) need(Collective::all_reduce, o->bytes(), o->ranks);
+    if (const auto* o = allreduce_of(step.op)) need(Collective::all_reduce, o->bytes(), o->ranks);
     if (const auto* o = std::get_if<AllGather>(&step.op)) need(Collective::all_gather, o->bytes(), o->ranks);
     if (const auto* o = std::get_if<AllToAll>(&step.op)) need(Collective::all_to_all, o->bytes(), o->ranks);
     if (const auto* o = std::get_if<ReduceScatter>(&step.op)) {

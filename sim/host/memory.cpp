@@ -9,6 +9,7 @@
 #include "model/base/units.h"
 #include "model/build_plan.h"
 #include "sim/engine/largest.h"
+#include "sim/plan_options.h"
 
 namespace specstep::host {
 
@@ -53,7 +54,7 @@ std::optional<double> number_in(const std::string& path) {
 
 MemoryNeed memory_need(const RunConfig& config) {
   const WorkloadSpec& work = config.workload;
-  const PlanOptions options{config.comm.embedding_allreduce, config.comm.logits_gather};
+  const PlanOptions options = plan_options(config);
   const PassShape prefill{PassKind::prefill, work.batch, work.prompt_tokens, 0};
   const auto sequences = static_cast<double>(work.batch);
   const auto nodes = static_cast<double>(config.speculative() ? config.speculation.verify_tokens() : 1);

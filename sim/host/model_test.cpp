@@ -114,6 +114,30 @@ TEST(Layouts, ExpertAndAttentionGroupsAreTheSameModel) {
   }
 }
 
+// The sum is rounded before it joins the residual stream in both, so not one bit differs.
+TEST(Layouts, FusedNormsAreTheSameBitByBit) {
+  const auto expect_equal = [](const Outputs& a, const Outputs& b) {
+    EXPECT_EQ(a.prefill.logits, b.prefill.logits);
+    EXPECT_EQ(a.verify.logits, b.verify.logits);
+    EXPECT_EQ(a.verify.hidden, b.verify.hidden);
+    EXPECT_EQ(a.verify.features, b.verify.features);
+    EXPECT_GT(a.verify.logits.squaredNorm(), 0);
+  };
+  const auto run = [](const std::string& stack, const std::string& draft, const char* precision, const char* fusion) {
+    return small_run(stack, draft, 4,
+                     {std::string("measure.host={precision: ") + precision + "}",
+                      std::string("comm={backend: push1, fusion: ") + fusion + "}"});
+  };
+  for (const char* precision : {"f32", "bf16"})
+    for (const std::string& stack : {dense_stack, mla_stack, hybrid_stack}) {
+      Rig fused(run(stack, eagle_draft, precision, "rmsnorm")), apart(run(stack, eagle_draft, precision, "none"));
+      expect_equal(target_passes(fused), target_passes(apart));
+      expect_equal(draft_passes(fused), draft_passes(apart));
+    }
+  Rig fused(run(mla_stack, nextn_draft, "bf16", "rmsnorm")), apart(run(mla_stack, nextn_draft, "bf16", "none"));
+  expect_equal(draft_passes(fused), draft_passes(apart));
+}
+
 TEST(Layouts, LogitsLeftInPartsAreTheSame) {
   Rig one(small_run(dense_stack, eagle_draft, 1));
   Rig parts(small_run(dense_stack, eagle_draft, 4, {"comm.logits_gather=false"}));

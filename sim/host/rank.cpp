@@ -99,18 +99,19 @@ void Rank::absorbed(const Gemm& op) {
 }
 
 void Rank::compute(const RmsNorm& op) {
+  const StepKind kind = stored().step;
   Matrix& residual = buffer(BufferKind::residual);
   if (op.residual) {
     residual += in();
     settle(residual);
   }
-  if (step_->kind == StepKind::attention_norm) {
+  if (kind == StepKind::attention_norm) {
     for (std::size_t t = 0; t < model_.taps.size(); ++t)
-      if (model_.taps[t] == step_->layer)
+      if (model_.taps[t] == stored().layer)
         features_.middleCols(static_cast<Index>(t) * model_.hidden, model_.hidden) = residual;
   }
-  if (step_->kind != StepKind::attention_norm && !op.residual) return norm_parts(op);
-  if (step_->kind == StepKind::final_norm && plan_->shape.kind == PassKind::prefill) {
+  if (kind != StepKind::attention_norm && !op.residual) return norm_parts(op);
+  if (kind == StepKind::final_norm && plan_->shape.kind == PassKind::prefill) {
     Matrix last(static_cast<Index>(local_.size()), residual.cols());  // only a prompt's last token needs logits
     Index row = -1;
     for (std::size_t s = 0; s < local_.size(); ++s) {

@@ -36,6 +36,7 @@ class Rank {
   void compute(const ReduceScatter& op);
   void compute(const AllToAll& op);
   void compute(const RmsNorm& op);
+  void compute(const AllReduceNorm& op);
   void compute(const Activation& op);
   void compute(const Rope& op);
   void compute(const Router& op);
@@ -44,6 +45,7 @@ class Rank {
   void compute(const Sample& op);
 
   void absorbed(const Gemm& op);
+  void all_reduce(Matrix& values, const AllReduce& op);
   void norm_parts(const RmsNorm& op);
   void rope_gqa(const SequenceInput& in, Index row, std::size_t node, LayerCache& cache);
   void rope_mla(const SequenceInput& in, Index row, std::size_t node, LayerCache& cache);
@@ -58,7 +60,9 @@ class Rank {
   const Matrix& buffer(BufferKind kind) const { return buffers_[static_cast<std::size_t>(kind)]; }
   Matrix& in(std::size_t i = 0) { return buffer(plan_->buffers[static_cast<std::size_t>(step_->in[i])].kind); }
   Matrix& out() { return buffer(plan_->buffers[static_cast<std::size_t>(step_->out)].kind); }
-  const Matrix& weight(std::size_t i = 0) const { return weights_.at(step_->layer, step_->kind)[i]; }
+  /// The step's weight in the plan: of a fused norm its gain, which carries the norm's label.
+  const Weight& stored() const { return plan_->weights[static_cast<std::size_t>(step_->weight)]; }
+  const Matrix& weight(std::size_t i = 0) const { return weights_.at(stored().layer, stored().step)[i]; }
   /// Rounds what a step wrote to the type of activations.
   void settle(View values) const;
   void store_cached(std::span<float> values) const;

@@ -29,10 +29,18 @@ void Rank::exchanged(Matrix& values, const Group& group, comm::Collective kind, 
   std::copy(flat.begin(), flat.end(), values.data());
 }
 
-void Rank::compute(const AllReduce& op) {
+void Rank::all_reduce(Matrix& values, const AllReduce& op) {
   const bool attention = step_->kind == StepKind::attention_allreduce;
-  exchanged(out(), attention ? attention_group() : everyone(), comm::Collective::all_reduce, op.bytes());
-  settle(out());
+  exchanged(values, attention ? attention_group() : everyone(), comm::Collective::all_reduce, op.bytes());
+  settle(values);
+}
+
+void Rank::compute(const AllReduce& op) { all_reduce(out(), op); }
+
+/// The sum is rounded before it joins the residual stream, as in the device's kernel: fused or not, the bits are equal.
+void Rank::compute(const AllReduceNorm& op) {
+  all_reduce(in(), op.sum);
+  compute(op.norm);
 }
 
 void Rank::compute(const AllGather& op) {

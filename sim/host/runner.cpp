@@ -3,6 +3,7 @@
 #include <chrono>
 
 #include "model/build_plan.h"
+#include "sim/plan_options.h"
 
 namespace specstep::host {
 
@@ -44,7 +45,7 @@ const Plan& Runner::plan(PassModel& model, PassKind kind, std::int64_t tokens_ea
   if (found != plans_.end()) return found->second;
   const std::int64_t context = kind == PassKind::prefill ? 0 : config_.workload.prompt_tokens;
   const PassShape shape{kind, config_.workload.batch, tokens_each, context};
-  const PlanOptions options{config_.comm.embedding_allreduce, config_.comm.logits_gather};
+  const PlanOptions options = plan_options(config_);
   Plan made = model.view().draft ? build_draft_plan(*config_.draft, config_.parallel, shape, options)
                                  : build_plan(config_.stack, config_.parallel, shape, options);
   model.prepare(made);

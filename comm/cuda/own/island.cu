@@ -27,6 +27,7 @@ std::unique_ptr<DeviceComm> open_island(const CommRequest& request, Bootstrap& g
   } catch (const Unsupported& e) {
     throw Unsupported(std::string("island: ") + e.what());
   }
+  kind.fused = fused_island();
   kind.regions = own_regions("island", request.own, kind.islands.islands);
   kind.note =
       "islands " + text_of_islands(lists) +

@@ -35,6 +35,14 @@ int multiprocessors() {
   return count;
 }
 
+/// Blocks of a cluster at most; 1 where the device has none.
+unsigned clusters_of() {
+  int device = 0, launches = 0;
+  check(cudaGetDevice(&device), "asking for the device");
+  check(cudaDeviceGetAttribute(&launches, cudaDevAttrClusterLaunch, device), "asking for clusters");
+  return launches != 0 ? most_cluster : 1;
+}
+
 /// Throws Unsupported, alike on all ranks, where ranks would not run the same kernels.
 void require_alike(Bootstrap& group, const std::string& mine) {
   const std::vector<std::string> all = group.all_gather(mine, "settings of every rank");
@@ -76,6 +84,7 @@ OwnComm::OwnComm(const OwnKind& kind, const CommRequest& request, Bootstrap& gro
   sharing_ = ranks_on_my_device(group);
   most_blocks_ = least_of_all(group, request.own.blocks > 0 ? static_cast<unsigned>(request.own.blocks)
                                                             : blocks_beside(multiprocessors(), sharing_));
+  cluster_ = static_cast<int>(least_of_all(group, clusters_of()));
   kind_.regions.exchange = exchange_bytes;
   group_.capacity = capacity_of(kind_, request.own, group.ranks(), most_blocks_);
   room_ = room_of(kind_.regions, group_.capacity);
@@ -87,6 +96,7 @@ OwnComm::OwnComm(const OwnKind& kind, const CommRequest& request, Bootstrap& gro
   describe_group(request.first_epoch);
   load_kernels();
   if (!kind_.sums_otherwise) check_own_sums();
+  check_norms();
 }
 
 OwnComm::~OwnComm() = default;
@@ -136,7 +146,11 @@ void OwnComm::load_kernels() {
     kind_.launch(none, {nullptr, nullptr, 16, dtype, 0}, {1, fewest_threads}, stream.get());
     launch_exchange(none, {Collective::all_gather, nullptr, nullptr, 16, 0, 16, dtype, 0}, {1, fewest_threads},
                     stream.get());
+    const RowNorm no_rows{.rows = 0};
+    if (fuses_norm())
+      kind_.fused.launch(none, {nullptr, nullptr, 16, dtype, 0}, no_rows, {1, fewest_threads}, stream.get());
   }
+  if (fuses_norm()) load_add_norm(stream.get());
   check(cudaStreamSynchronize(stream.get()), "loading kernels");
   ranks_.barrier("kernels are loaded");
 }

@@ -9,6 +9,7 @@
 
 #include "comm/cuda/device_comm.h"
 #include "comm/cuda/own/exchange.h"
+#include "comm/cuda/own/fused.h"
 #include "comm/cuda/own/peer_memory.h"
 #include "comm/cuda/own/wait_words.h"
 #include "comm/protocol/room.h"
@@ -23,6 +24,7 @@ struct OwnKind {
   protocol::Regions regions{};
   Place place = Place::device;
   LaunchOwn launch = nullptr;
+  FusedKind fused{};
   /// Bytes of inboxes that a rank has at most: they bound the largest call that is not split.
   std::size_t inbox_bytes = std::size_t{8} << 20;
   std::string note{};  // for the result
@@ -40,6 +42,8 @@ class OwnComm : public DeviceComm {
   ~OwnComm() override;
 
   void all_reduce(void* values, std::int64_t count, DType dtype, cudaStream_t stream) override;
+  bool fuses_norm() const override { return kind_.fused.launch != nullptr; }
+  void all_reduce_norm(const FusedNorm& call, cudaStream_t stream) override;
   void all_gather(const void* part, void* all, std::int64_t count, DType dtype, cudaStream_t stream) override;
   void reduce_scatter(const void* values, void* part, std::int64_t count, DType dtype, cudaStream_t stream) override;
   void all_to_all(const void* from, void* to, std::int64_t count, DType dtype, cudaStream_t stream) override;
@@ -63,12 +67,16 @@ class OwnComm : public DeviceComm {
  private:
   void exchange(ExchangeCall call, cudaStream_t stream);
   void describe_group(std::uint32_t first_epoch);
+  int shards_of_row() const;
+  std::int64_t rows_at_once(const FusedNorm& call) const;
+  void check_norms();
   void load_kernels();
 
   OwnKind kind_;
   Bootstrap& ranks_;
   int sharing_ = 1;  // ranks on this rank's device
   unsigned most_blocks_ = 1;
+  int cluster_ = 1;  // blocks of a row at most
   protocol::Room room_;
   std::unique_ptr<PeerMemory> memory_;
   WaitWords words_;

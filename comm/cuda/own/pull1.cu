@@ -12,6 +12,7 @@ std::unique_ptr<DeviceComm> open_pull1(const CommRequest& request, Bootstrap& gr
   kind.regions = own_regions("pull1", request.own, 1);
   kind.launch = launch_own<protocol::Protocol::pull_one_stage>;
   kind.inbox_bytes = std::size_t{4} << 20;
+  kind.fused = fused_pull1();
   return std::make_unique<OwnComm>(kind, request, group);
 }
 

@@ -12,6 +12,7 @@ std::unique_ptr<DeviceComm> open_push1(const CommRequest& request, Bootstrap& gr
   kind.id = "push1";
   kind.regions = own_regions("push1", request.own, 1);
   kind.inbox_bytes = std::size_t{16} << 20;
+  kind.fused = fused_push1(request.own.wire == "ll");
   kind.note = "wire " + request.own.wire;
   if (request.own.wire == "ll") {
     kind.launch = launch_own<protocol::Protocol::push_ll>;

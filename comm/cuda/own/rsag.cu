@@ -11,6 +11,7 @@ std::unique_ptr<DeviceComm> open_rsag(const CommRequest& request, Bootstrap& gro
   kind.id = "rsag";
   kind.regions = own_regions("rsag", request.own, 1);
   kind.inbox_bytes = std::size_t{16} << 20;
+  kind.fused = fused_rsag(request.own.transfer == "pull");
   kind.note = "transfer by " + request.own.transfer;
   if (request.own.transfer == "pull") {
     kind.launch = launch_own<protocol::Protocol::pull_two_stage>;
