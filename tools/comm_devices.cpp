@@ -67,13 +67,16 @@ comm::MeasureRequest request_of(const DeviceOptions& options, const DeviceQuery&
   if (query.model) request.target = &query.model->topology();
   request.wait_limit_seconds = options.wait_limit;
   if (!options.fault.empty()) request.fault = fault_of(options.fault);
+  if (query.dtype != DType::f32 && query.dtype != DType::f16 && query.dtype != DType::bf16)
+    throw InputError(
+        Issue{{"--dtype"}, "", name_of(query.dtype) + " values are not summed on devices", "f32, f16 or bf16"});
   const auto width = static_cast<std::int64_t>(bytes_of(query.dtype));
   for (const std::int64_t bytes : query.sizes)
-    if (width < 1 || bytes % width != 0)
+    if (bytes % width != 0)
       throw InputError(Issue{{"--bytes"},
                              "",
                              formatted("{} bytes are no whole values of {}", bytes, name_of(query.dtype)),
-                             "multiples of a value of f32, f16 or bf16"});
+                             formatted("multiples of {}", width)});
   return request;
 }
 

@@ -47,8 +47,8 @@ std::string caps_text(int ranks, std::int64_t largest_bytes) {
                     bytes_text(static_cast<double>(largest_bytes)));
   for (const BackendRow& row : backends()) {
     const Caps& c = caps_of(row.id);
-    text += formatted("{:<9} {}\n          {}\n", row.id, row.summary, determinism_text(c));
-    if (!c.limits.empty()) text += formatted("          {}\n", c.limits);
+    text += formatted("{:<9} {}\n  {}\n", row.id, row.summary, determinism_text(c));
+    if (!c.limits.empty()) text += formatted("  {}\n", c.limits);
   }
   return text;
 }
