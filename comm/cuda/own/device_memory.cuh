@@ -198,17 +198,14 @@ __device__ inline protocol::Call call_of(const DeviceGroup& group, const OwnCall
           static_cast<Pack*>(call.out)};
 }
 
-/// Calls launch with the type of sums and the least of 2, 4 and 8 that the ranks fit in.
+/// Calls launch with the type of sums, and with room for two ranks or for eight. Few kinds, for each is compiled for
+/// every backend: what sums mostly, bf16, has one of its own for two.
 template <template <class, int> class Launch, class... Arguments>
 void for_values_and_ranks(DType dtype, int ranks, Arguments&&... arguments) {
-  const auto with = [&]<class Values>() {
-    if (ranks <= 2) return Launch<Values, 2>::launch(arguments...);
-    if (ranks <= 4) return Launch<Values, 4>::launch(arguments...);
-    return Launch<Values, 8>::launch(arguments...);
-  };
-  if (dtype == DType::bf16) return with.template operator()<protocol::Bf16Sum>();
-  if (dtype == DType::f16) return with.template operator()<F16Sum>();
-  return with.template operator()<protocol::F32Sum>();
+  if (dtype == DType::f16) return Launch<F16Sum, most_own_ranks>::launch(arguments...);
+  if (dtype == DType::f32) return Launch<protocol::F32Sum, most_own_ranks>::launch(arguments...);
+  if (ranks <= 2) return Launch<protocol::Bf16Sum, 2>::launch(arguments...);
+  return Launch<protocol::Bf16Sum, most_own_ranks>::launch(arguments...);
 }
 
 }  // namespace specstep::comm
