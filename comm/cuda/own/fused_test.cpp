@@ -43,7 +43,7 @@ Integers residuals(int ranks, const RowShape& shape, int call) {
 /// Where norms differ most from those in double, beyond one rounding and what fp32 may add to it.
 std::string norm_fault(const RowShape& shape, const Integers& residual, const std::string& got) {
   const std::vector<float> values = decoded(got, shape.dtype);
-  const double rounding = shape.dtype == DType::bf16 ? 0x1p-9 : shape.dtype == DType::f16 ? 0x1p-11 : 0x1p-24;
+  const double rounding = shape.dtype == DType::bf16 ? 0x1p-8 : shape.dtype == DType::f16 ? 0x1p-11 : 0x1p-24;
   const auto width = static_cast<std::size_t>(shape.width);
   double worst = 0;
   std::string text;

@@ -7,6 +7,7 @@
 #include "sim/cuda/kernels/attention.h"
 #include "sim/cuda/kernels/attention_join.cuh"
 #include "sim/cuda/kernels/attention_launch.h"
+#include "sim/cuda/kernels/shared_memory.h"
 
 namespace specstep::cuda {
 
@@ -153,8 +154,7 @@ AttendParams params_of(const AttentionCall& call, const Cache& cache, const Pass
 }  // namespace
 
 void launch_parts(const PartLaunch& launch, AttendParams p, cudaStream_t stream) {
-  comm::check(cudaFuncSetAttribute(launch.kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, launch.bytes),
-              "attention: shared memory of its kernel");
+  allow_shared_memory(launch.kernel, launch.bytes, "attention");
   cudaLaunchAttribute attributes[2] = {};
   attributes[0].id = cudaLaunchAttributeProgrammaticStreamSerialization;
   attributes[0].val.programmaticStreamSerializationAllowed = 1;

@@ -2,6 +2,7 @@
 #include "comm/cuda/check.h"
 #include "sim/cuda/kernels/attention_join.cuh"
 #include "sim/cuda/kernels/attention_launch.h"
+#include "sim/cuda/kernels/shared_memory.h"
 
 namespace specstep::cuda {
 
@@ -135,8 +136,7 @@ __global__ void __launch_bounds__(threads) attend_scalar(const __grid_constant__
 template <typename T, int Columns>
 void launch(const AttendParams& p, dim3 grid, cudaStream_t stream) {
   const std::int32_t bytes = shared_floats(p) * 4;
-  comm::check(cudaFuncSetAttribute(attend_scalar<T, Columns>, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes),
-              "attention: shared memory of its kernel");
+  allow_shared_memory(attend_scalar<T, Columns>, bytes, "attention");
   attend_scalar<T, Columns><<<grid, threads, bytes, stream>>>(p);
   comm::check(cudaGetLastError(), "attention: launch");
 }

@@ -4,6 +4,7 @@
 #include "model/base/error.h"
 #include "sim/cuda/kernels/attention.h"
 #include "sim/cuda/kernels/attention_device.cuh"
+#include "sim/cuda/kernels/shared_memory.h"
 
 namespace specstep::cuda {
 
@@ -224,8 +225,7 @@ void launch(const IndexParams& p, const SparseIndex& op, cudaStream_t stream) {
   append_keys<T><<<tokens, 128, 0, stream>>>(p);
   comm::check(cudaGetLastError(), "sparse index: launch of the keys");
   const std::int32_t bytes = ((tile + p.heads) * (p.dim + 4) + p.heads + threads) * 4;
-  comm::check(cudaFuncSetAttribute(score_slots<T>, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes),
-              "sparse index: shared memory of its kernel");
+  allow_shared_memory(score_slots<T>, bytes, "sparse index");
   const std::int64_t tiles = (op.context + op.queries + tile - 1) / tile;
   const dim3 grid(static_cast<unsigned>(tiles), p.per_query ? static_cast<unsigned>(op.queries) : 1U,
                   static_cast<unsigned>(p.meta.sequences));

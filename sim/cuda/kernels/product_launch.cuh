@@ -6,6 +6,7 @@
 #include "model/base/error.h"
 #include "sim/cuda/kernels/early.cuh"
 #include "sim/cuda/kernels/product_work.cuh"
+#include "sim/cuda/kernels/shared_memory.h"
 
 namespace specstep::cuda {
 
@@ -24,7 +25,7 @@ void launch_persistent(void (*kernel)(ProductJob, More...), const ProductJob& jo
   int device = 0, processors = 0, blocks = 0;
   check(cudaGetDevice(&device), "product");
   check(cudaDeviceGetAttribute(&processors, cudaDevAttrMultiProcessorCount, device), "product");
-  check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, how.shared_bytes), "product");
+  allow_shared_memory(kernel, how.shared_bytes, "product");
   check(cudaFuncSetAttribute(kernel, cudaFuncAttributePreferredSharedMemoryCarveout, cudaSharedmemCarveoutMaxShared),
         "product");
   check(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, kernel, how.threads,
