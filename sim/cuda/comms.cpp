@@ -170,6 +170,17 @@ comm::DeviceComm* Comms::of(const Plan& plan, const Step& step) {
   return call_of(step.op) ? open_.at(key_of(plan, step)).get() : nullptr;
 }
 
+std::shared_ptr<void> Comms::allocate(const Plan& plan, std::int64_t bytes) {
+  for (const std::string& other : all_.all_gather(std::to_string(bytes), "sizes of a pass's buffers"))
+    bytes = std::max<std::int64_t>(bytes, std::stoll(other));
+  for (const Step& step : plan.steps) {
+    if (!allreduce_of(step.op)) continue;
+    comm::DeviceComm& end = *of(plan, step);
+    if (std::shared_ptr<void> lent = end.allocate(static_cast<std::size_t>(bytes))) return lent;
+  }
+  return nullptr;
+}
+
 void Comms::wait(cudaStream_t stream, const std::atomic<bool>& failed, std::string_view what) {
   using Clock = std::chrono::steady_clock;
   const Clock::time_point start = Clock::now();

@@ -32,6 +32,9 @@ class Comms {
 
   /// Opens what the plan's collectives need; every rank calls it with the same plan. Throws what open_comm throws.
   void prepare(const Plan& plan);
+  /// Memory for the buffers of a pass where a backend has some that its calls work on fastest; empty where any is as
+  /// good. Every rank calls it with the same plan, whose ends are open.
+  std::shared_ptr<void> allocate(const Plan& plan, std::int64_t bytes);
   /// The end that carries a step, nullptr for a step that is no collective.
   comm::DeviceComm* of(const Plan& plan, const Step& step);
   /// Waits until the stream is idle, at most the run's limit. When that takes longer, a backend fails, or `failed` is

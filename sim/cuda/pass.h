@@ -29,7 +29,7 @@ class RankPass {
 
   const Plan& plan() const { return plan_; }
   Rank& rank() { return rank_; }
-  std::int64_t bytes() const { return memory_.bytes(); }
+  std::int64_t bytes() const { return places_.layout.bytes(); }
   /// Distinct local experts met in each layer of the last pass, in layer order; waits for the device.
   std::vector<std::int32_t> experts_met() const;
 
@@ -78,7 +78,7 @@ class RankPass {
 
   template <class T = std::byte>
   T* at(std::int64_t offset) const {
-    return reinterpret_cast<T*>(memory_.data() + offset);
+    return reinterpret_cast<T*>(base_ + offset);
   }
   std::byte* buffer(BufferKind kind) const { return at(places_.buffer[static_cast<std::size_t>(kind)]); }
   BufferKind kind_in(std::size_t i = 0) const { return plan_.buffers[static_cast<std::size_t>(step_->in[i])].kind; }
@@ -116,7 +116,9 @@ class RankPass {
   Rank& rank_;
   const Plan& plan_;
   Places places_;
+  std::shared_ptr<void> lent_;  // a backend's memory; else
   DeviceBuffer memory_;
+  std::byte* base_ = nullptr;  // of either
   PassInputs inputs_;
   std::vector<std::int64_t> in_cols_;     // by step
   std::vector<comm::DeviceComm*> comms_;  // by step; null where it is no collective

@@ -57,19 +57,20 @@ DeviceArray::DeviceArray(std::size_t bytes) : bytes_(bytes) {
 RankBench::RankBench(const MeasureRequest& request, Bootstrap& group, DeviceComm& comm)
     : request_(request), group_(group), comm_(comm), stream_(make_stream()) {
   const auto largest = static_cast<std::size_t>(largest_of(request.sizes));
-  values_ = DeviceArray(largest);
+  lent_ = comm.allocate(largest);
+  if (!lent_) values_ = DeviceArray(largest);
   given_ = DeviceArray(most_rounds * largest);
   sums_ = DeviceArray(most_rounds * largest);
   const bool sweeps = first_on_device(group) && request.cold && !request.check_only;
   if (sweeps) swept_ = DeviceArray(2 * cache_bytes());
   for (int i = 0; i <= chunk_replays; ++i) events_.push_back(make_event());
   // Sums of zeros are zeros, however often.
-  check(cudaMemsetAsync(values_.data(), 0, largest, stream_.get()), "clearing values");
+  check(cudaMemsetAsync(values(), 0, largest, stream_.get()), "clearing values");
   wait("clearing values");
 }
 
 RankBench::Site RankBench::site_of(std::int64_t bytes) const {
-  return {values_.data(), bytes / static_cast<std::int64_t>(value_bytes(1, request_.dtype))};
+  return {values(), bytes / static_cast<std::int64_t>(value_bytes(1, request_.dtype))};
 }
 
 void RankBench::wait(const std::string& what) {

@@ -51,6 +51,7 @@ class RankBench {
   };
 
   Site site_of(std::int64_t bytes) const;
+  void* values() const { return lent_ ? lent_.get() : values_.data(); }
   void all_reduce(const Site& site) { comm_.all_reduce(site.values, site.count, request_.dtype, stream_.get()); }
   void wait(const std::string& what);
   GraphExec graph_of(const Launch& calls);
@@ -68,6 +69,7 @@ class RankBench {
   DeviceComm& comm_;
   Stream stream_;
   std::vector<Event> events_;
+  std::shared_ptr<void> lent_;  // where the backend has memory of its own for values
   DeviceArray values_, given_, sums_;
   DeviceArray swept_;  // of one rank of each device
 };
