@@ -32,10 +32,17 @@ install() {
   as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $missing >/dev/null
 }
 
+# Device code for one architecture where there is no GPU to run any: three take three times as long. A build of one's own
+# compiles all (see tools/cmake/Cuda.cmake), and CMAKE_CUDA_ARCHITECTURES names others.
+architectures=""
+if ! nvidia-smi --list-gpus >/dev/null 2>&1; then architectures="-DCMAKE_CUDA_ARCHITECTURES=90-real"; fi
+
 # One line for each optional part that this build cannot have.
 name_missing_options() {
   if ! command -v nvcc >/dev/null && [ ! -x /usr/local/cuda/bin/nvcc ]; then
     note "without CUDA: no toolkit found (nvcc); prices need none"
+  elif [ -n "$architectures" ]; then
+    note "no GPU here: device code for Hopper (sm_90) only"
   fi
   if ! command -v mpicxx >/dev/null; then
     note "without MPI: not found (libopenmpi-dev); prices need none"
@@ -51,7 +58,7 @@ configure() {
   local log
   log=$(mktemp)
   # shellcheck disable=SC2086
-  if ! cmake --preset "$@" $launcher >"$log" 2>&1; then
+  if ! cmake --preset "$@" $launcher $architectures >"$log" 2>&1; then
     cat "$log" >&2
     rm -f "$log"
     return 1

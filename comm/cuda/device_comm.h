@@ -54,6 +54,10 @@ class DeviceComm {
   /// Device memory that this backend's calls work on fastest; empty where any is as good. All ranks ask together for
   /// equal sizes, and give calls equal places in it; then it need not be copied. It ends before the communicator does.
   virtual std::shared_ptr<void> allocate(std::size_t /*bytes*/) { return nullptr; }
+  /// While on, calls launch what they launch, exchange nothing and wait for nobody: a pass is rehearsed, so that what
+  /// the driver does with a first launch is done before ranks that share a device wait for each other there. Backends
+  /// that want a device for each rank need none of it.
+  virtual void rehearse(bool /*on*/) {}
   /// What goes into the result: versions, algorithm, protocol, settings.
   virtual std::vector<std::string> notes() const = 0;
   /// Device bytes that opening took on this rank. NCCL takes some more with the first use of each algorithm.

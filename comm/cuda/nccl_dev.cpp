@@ -212,6 +212,7 @@ std::unique_ptr<DeviceComm> open_nccl_dev(const CommRequest& request, Bootstrap&
           formatted("backend nccl_dev: {} ranks; it is built for at most {}", group.ranks(), most_own_ranks));
   });
   require_equal_settings(request.own, group);
+  if (group.ranks() == 1) return std::make_unique<OwnPart>(0, "nccl_dev: one rank: nothing to exchange");
   return std::make_unique<NcclDevComm>(request, group);
 }
 

@@ -99,6 +99,7 @@ std::vector<std::string> NcclSymComm::notes() const {
 
 std::unique_ptr<DeviceComm> open_nccl_sym(const CommRequest& request, Bootstrap& group) {
   join_nccl(request, group, [] { nccl_window_library(); });
+  if (group.ranks() == 1) return std::make_unique<OwnPart>(0, "nccl_sym: one rank: nothing to exchange");
   auto comm = std::make_unique<NcclSymComm>(request, group);
   check_sums(*comm, group, "nccl_sym", request.wait_limit_seconds);
   comm->count_from_here();

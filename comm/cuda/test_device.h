@@ -14,13 +14,16 @@
 #include "comm/cuda/check.h"
 #include "comm/cuda/device_comm.h"
 #include "comm/cuda/handles.h"
+#include "comm/cuda/let_share.h"
 #include "comm/cuda/wait.h"
 #include "model/base/error.h"
 #include "model/base/formatted.h"
 
 namespace specstep::comm {
 
+/// The first question to CUDA: ranks of a test may share a device.
 inline int visible_gpus() {
+  let_ranks_share();
   int count = 0;
   if (cudaGetDeviceCount(&count) != cudaSuccess) return 0;
   return count;

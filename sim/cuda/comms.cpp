@@ -170,6 +170,10 @@ comm::DeviceComm* Comms::of(const Plan& plan, const Step& step) {
   return call_of(step.op) ? open_.at(key_of(plan, step)).get() : nullptr;
 }
 
+void Comms::rehearse(bool on) {
+  for (const auto& [key, end] : open_) end->rehearse(on);
+}
+
 std::shared_ptr<void> Comms::allocate(const Plan& plan, std::int64_t bytes) {
   for (const std::string& other : all_.all_gather(std::to_string(bytes), "sizes of a pass's buffers"))
     bytes = std::max<std::int64_t>(bytes, std::stoll(other));

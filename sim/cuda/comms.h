@@ -37,6 +37,8 @@ class Comms {
   std::shared_ptr<void> allocate(const Plan& plan, std::int64_t bytes);
   /// The end that carries a step, nullptr for a step that is no collective.
   comm::DeviceComm* of(const Plan& plan, const Step& step);
+  /// See DeviceComm::rehearse.
+  void rehearse(bool on);
   /// Waits until the stream is idle, at most the run's limit. When that takes longer, a backend fails, or `failed` is
   /// set by another rank, all backends are aborted, so that the stream drains, and Error says why.
   void wait(cudaStream_t stream, const std::atomic<bool>& failed, std::string_view what);

@@ -84,6 +84,10 @@ Crew::Crew(const RunConfig& config)
   });
 }
 
+bool Crew::shares_devices() const {
+  return std::set<int>(device_of_.begin(), device_of_.end()).size() < device_of_.size();
+}
+
 double Crew::free_now() const {
   double least = 0;
   for (const int device : device_of_) {

@@ -25,6 +25,8 @@ class Crew {
   /// Free bytes for each rank of the fullest device of this process: before anything was allocated, and now.
   double free_at_start() const { return free_at_start_; }
   double free_now() const;
+  /// Whether ranks of this process share a device.
+  bool shares_devices() const;
   /// Devices of this process's ranks.
   const std::vector<int>& devices() const { return device_of_; }
 

@@ -71,6 +71,12 @@ void PreparedPass::make(RankDevice& device) {
   require_room(rank);
   mine->pass = std::make_unique<RankPass>(rank, plan_);
   mine->pass->upload(lone_);
+  if (model_.crew().shares_devices()) {
+    device.comms().rehearse(true);
+    mine->pass->issue_all(false);
+    model_.crew().wait(device, "rehearsing a " + name_of(plan_.shape.kind) + " pass");
+    device.comms().rehearse(false);
+  }
   // Ranks may share a device: none may allocate there while others already wait for it in their collectives.
   if (model_.in_step(device)) device.group().barrier("buffers of a pass");
   // Libraries load their kernels and open their channels at the first call, which a capture does not allow.

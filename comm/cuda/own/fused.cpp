@@ -98,7 +98,7 @@ void OwnComm::all_reduce_norm(const FusedNorm& call, cudaStream_t stream) {
     const std::uint32_t work = protocol::shard_packs(packs, shards_of_row());
     const RowGrid how = row_grid(norm.rows, work, {most_blocks_, cluster_});
     norm.cluster = how.cluster;
-    kind_.fused.launch(group_, sum, norm, how.grid, stream);
+    kind_.fused.launch(device_group(), sum, norm, how.grid, stream);
   }
 }
 

@@ -137,8 +137,10 @@ std::string row_faults(const RowTrial& trial) {
     for (const RowShape& shape : trial.shapes)
       sites.emplace_back(group.rank(), group.ranks(), shape, static_cast<int>(sites.size()));
     const OwnSite alone(group.rank(), group.ranks(), 1001, DType::bf16, 3);
-    const DeviceBytes wrong(Integers{0}, DType::f32);
+    const DeviceBytes wrong(Integers{0, 0}, DType::f32);
+    load_what_tests_launch(group, reinterpret_cast<unsigned*>(wrong.data()), stream.get());
     auto* counter = reinterpret_cast<unsigned*>(wrong.data());
+    load_what_tests_launch(group, counter, stream.get());
     std::minstd_rand random(static_cast<unsigned>(group.rank()) + 1);
     const auto all = [&] {
       for (const RowSite& site : sites) {
@@ -262,8 +264,9 @@ TEST_P(FusedBackends, ARankThatDoesNotComeIsNamed) {
     const auto comm = open_comm(request, group);
     const Stream stream = make_stream();
     const RowSite site(group.rank(), ranks, {3, 7168}, 0);
-    const DeviceBytes wrong(Integers{0}, DType::f32);
+    const DeviceBytes wrong(Integers{0, 0}, DType::f32);
     auto* counter = reinterpret_cast<unsigned*>(wrong.data());
+    load_what_tests_launch(group, counter, stream.get());
     site.issue(*comm, counter, stream.get());
     wait_for(stream.get(), *comm, 10, "a good call");
     group.barrier("good calls");

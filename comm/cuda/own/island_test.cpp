@@ -104,7 +104,8 @@ TEST_F(IslandDevice, AMissingRankIsNamedByItsIslandAndAbortEndsTheRest) {
     const auto comm = open_comm(request, group);
     const Stream stream = make_stream();
     const OwnSite site(group.rank(), ranks, 7168, DType::bf16, 0);
-    const DeviceBytes wrong(Integers{0}, DType::f32);
+    const DeviceBytes wrong(Integers{0, 0}, DType::f32);
+    load_what_tests_launch(group, reinterpret_cast<unsigned*>(wrong.data()), stream.get());
     if (group.rank() != dead) {
       site.issue(*comm, reinterpret_cast<unsigned*>(wrong.data()), stream.get());
       check(cudaStreamSynchronize(stream.get()), "draining");

@@ -18,13 +18,12 @@ namespace {
 constexpr std::size_t exchange_bytes = std::size_t{1} << 20;
 constexpr unsigned most_threads = 512;
 constexpr unsigned fewest_threads = 64;
-// Multiprocessors that waiting ranks leave to the slowest one, whose products they wait for.
-constexpr int left_free = 16;
 
-/// Blocks of a call, so that all blocks of all ranks on a device lie beside each other: a kernel of at most 512 threads
-/// and 64 registers fits at least twice on a multiprocessor.
+/// Blocks of a call, so that all blocks of all ranks on a device lie beside each other, one on a multiprocessor, and
+/// waiting ranks leave most of the device to the slowest one: its kernels may want whole multiprocessors, or several at
+/// once of one cluster.
 unsigned blocks_beside(int multiprocessors, int sharing) {
-  const int room = sharing == 1 ? multiprocessors / 2 : (multiprocessors - left_free) / (sharing - 1);
+  const int room = sharing == 1 ? multiprocessors / 2 : multiprocessors * 2 / 5 / (sharing - 1);
   return static_cast<unsigned>(std::clamp(room, 1, 64));
 }
 
@@ -139,8 +138,9 @@ void OwnComm::describe_group(std::uint32_t first_epoch) {
 }
 
 void OwnComm::load_kernels() {
-  DeviceGroup none = group_;
-  words_.retire(none);
+  retired_ = group_;
+  words_.retire(retired_);
+  const DeviceGroup& none = retired_;
   const Stream stream = make_stream();
   for (const DType dtype : {DType::bf16, DType::f16, DType::f32}) {
     kind_.launch(none, {nullptr, nullptr, 16, dtype, 0}, {1, fewest_threads}, stream.get());
@@ -167,7 +167,7 @@ void OwnComm::all_reduce(void* values, std::int64_t count, DType dtype, cudaStre
   for (std::size_t at = 0; at < bytes; at += largest_bytes()) {
     OwnCall call{static_cast<std::byte*>(values) + at, static_cast<std::byte*>(values) + at,
                  static_cast<std::uint32_t>(std::min<std::size_t>(bytes - at, largest_bytes())), dtype, site};
-    kind_.launch(group_, call, grid_for((call.bytes + 15) / 16), stream);
+    kind_.launch(device_group(), call, grid_for((call.bytes + 15) / 16), stream);
   }
 }
 
@@ -176,7 +176,7 @@ void OwnComm::exchange(ExchangeCall call, cudaStream_t stream) {
   const std::uint32_t most = largest_piece(group_, call.kind);
   for (; call.at < call.part_bytes; call.at += most) {
     call.bytes = static_cast<std::uint32_t>(std::min<std::size_t>(call.part_bytes - call.at, most));
-    launch_exchange(group_, call, grid_for((call.bytes + 15) / 16), stream);
+    launch_exchange(device_group(), call, grid_for((call.bytes + 15) / 16), stream);
   }
 }
 

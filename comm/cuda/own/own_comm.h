@@ -49,11 +49,12 @@ class OwnComm : public DeviceComm {
   void all_to_all(const void* from, void* to, std::int64_t count, DType dtype, cudaStream_t stream) override;
   std::vector<std::string> notes() const override;
   std::int64_t device_bytes() const override;
+  void rehearse(bool on) override { rehearses_ = on; }
   void check_health() override;
   void abort() noexcept override;
 
  protected:
-  const DeviceGroup& device_group() const { return group_; }
+  const DeviceGroup& device_group() const { return rehearses_ ? retired_ : group_; }
   /// Bytes of a call in one piece.
   std::uint32_t largest_bytes() const {
     return static_cast<std::uint32_t>(group_.capacity.packs * sizeof(protocol::Pack));
@@ -80,7 +81,8 @@ class OwnComm : public DeviceComm {
   protocol::Room room_;
   std::unique_ptr<PeerMemory> memory_;
   WaitWords words_;
-  DeviceGroup group_;
+  DeviceGroup group_, retired_;
+  bool rehearses_ = false;
   double check_seconds_;
   std::int32_t site_ = 0;
 };

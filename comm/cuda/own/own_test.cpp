@@ -128,8 +128,9 @@ TEST_P(OwnBackends, ARankThatDoesNotComeIsNamed) {
     const auto comm = open_comm(request, group);
     const Stream stream = make_stream();
     const OwnSite site(group.rank(), ranks, 7168, DType::bf16, 0);
-    const DeviceBytes wrong(Integers{0}, DType::f32);
+    const DeviceBytes wrong(Integers{0, 0}, DType::f32);
     auto* counter = reinterpret_cast<unsigned*>(wrong.data());
+    load_what_tests_launch(group, counter, stream.get());
     for (int i = 0; i < 3; ++i) site.issue(*comm, counter, stream.get());
     wait_for(stream.get(), *comm, 10, "good calls");
     group.barrier("good calls");
@@ -163,7 +164,8 @@ TEST_P(OwnBackends, AbortEndsWaits) {
     const auto comm = open_comm(request, group);
     const Stream stream = make_stream();
     const OwnSite site(group.rank(), 2, 7168, DType::bf16, 0);
-    const DeviceBytes wrong(Integers{0}, DType::f32);
+    const DeviceBytes wrong(Integers{0, 0}, DType::f32);
+    load_what_tests_launch(group, reinterpret_cast<unsigned*>(wrong.data()), stream.get());
     if (group.rank() == 0) {
       site.issue(*comm, reinterpret_cast<unsigned*>(wrong.data()), stream.get());
       comm->abort();

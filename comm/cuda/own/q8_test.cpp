@@ -115,13 +115,14 @@ TEST_P(Q8OnRanks, SumsOfOnesAreExactInAllTypesAndSizesAndReplays) {
     request.first_epoch = 0xFFFFFFFBU;
     const auto comm = open_comm(request, group);
     const Stream stream = make_stream();
-    const DeviceBytes counter(Integers{0}, DType::f32);
+    const DeviceBytes counter(Integers{0, 0}, DType::f32);
     auto* wrong = reinterpret_cast<unsigned*>(counter.data());
     struct Site {
       std::size_t count;
       DType dtype;
       DeviceBytes given, expected, values;
     };
+    load_what_tests_launch(group, wrong, stream.get());
     std::vector<Site> sites;
     for (const DType dtype : {DType::bf16, DType::f16, DType::f32})
       for (const std::size_t count : {1U, 15U, 17U, 255U, 257U, 4097U, 21504U, 100'003U}) {
@@ -146,6 +147,7 @@ TEST_P(Q8OnRanks, SumsOfOnesAreExactInAllTypesAndSizesAndReplays) {
         count_differences(site.values.data(), site.expected.data(), site.expected.size(), wrong, stream.get());
       }
     };
+    group.barrier("all memory is there");
     all();
     wait_for(stream.get(), *comm, 30, "eager calls");
     const GraphExec graph = capture(stream.get(), all);

@@ -50,6 +50,17 @@ struct OwnSite {
   DeviceBytes values_;
 };
 
+/// Kernels, copies and fills are loaded, and all memory is allocated, before anyone waits for another rank, which may
+/// share the device. Two words.
+inline void load_what_tests_launch(Bootstrap& group, unsigned* words, cudaStream_t stream) {
+  launch_pause(0, stream);
+  check(cudaMemsetAsync(words, 0, 2 * sizeof(unsigned), stream), "clearing");
+  check(cudaMemcpyAsync(words, words + 1, sizeof(unsigned), cudaMemcpyDeviceToDevice, stream), "copying");
+  count_differences(words, words, 1, words, stream);
+  check(cudaStreamSynchronize(stream), "loading kernels");
+  group.barrier("what the test launches is loaded");
+}
+
 struct OwnTrial {
   CommRequest request;
   int ranks = 2;
@@ -72,13 +83,9 @@ inline std::string faults_of(const OwnTrial& trial) {
     for (const DType dtype : trial.dtypes)
       for (const std::size_t count : trial.counts)
         sites.emplace_back(group.rank(), group.ranks(), count, dtype, call++);
-    const DeviceBytes wrong(Integers{0}, DType::f32);
+    const DeviceBytes wrong(Integers{0, 0}, DType::f32);
     auto* counter = reinterpret_cast<unsigned*>(wrong.data());
-    // Kernels are loaded before anyone waits for another rank, which may share the device.
-    launch_pause(0, stream.get());
-    count_differences(counter, counter, 1, counter, stream.get());
-    check(cudaStreamSynchronize(stream.get()), "loading kernels");
-    group.barrier("kernels of the test are loaded");
+    load_what_tests_launch(group, counter, stream.get());
     std::minstd_rand random(static_cast<unsigned>(group.rank()) + 1);
     const auto all = [&] {
       for (const OwnSite& site : sites) {
