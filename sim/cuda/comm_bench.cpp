@@ -26,15 +26,10 @@ double rounding_of(const std::string& id) {
   return comm::caps_of(id).lossless ? 0 : comm::protocol::error_bound(1, 0) + 0.003;
 }
 
-int usable_devices(const comm::MeasureRequest& request) {
+int devices_for(const comm::MeasureRequest& request) {
   const std::set<int> different(request.devices.begin(), request.devices.end());
   if (different.size() < request.devices.size()) comm::let_ranks_share();
-  int count = 0;
-  const cudaError_t status = cudaGetDeviceCount(&count);
-  if (status != cudaSuccess || count == 0)
-    throw Unsupported(
-        formatted("no GPU can be used here ({})", status == cudaSuccess ? "no device" : cudaGetErrorString(status)));
-  return count;
+  return usable_devices();
 }
 
 std::vector<std::string> backends_of(const comm::MeasureRequest& request) {
@@ -95,7 +90,7 @@ class CommBench {
  public:
   explicit CommBench(const comm::MeasureRequest& request)
       : request_(request),
-        devices_(usable_devices(request)),
+        devices_(devices_for(request)),
         ends_(ends_of(request, devices_)),
         team_(static_cast<int>(ends_.size())) {
     for (const auto& end : ends_) device_of_.push_back(device_of(request, *end, devices_));

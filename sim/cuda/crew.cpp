@@ -6,6 +6,7 @@
 
 #include "comm/cuda/let_share.h"
 #include "model/base/formatted.h"
+#include "sim/cuda/facts.h"
 #include "sim/module.h"
 
 namespace specstep::cuda {
@@ -61,15 +62,11 @@ void prepare_sharing(const RunConfig& config) {
 }  // namespace
 
 int device_count() {
-  int count = 0, driver = 0;
-  const cudaError_t status = cudaGetDeviceCount(&count);
-  if (status == cudaSuccess && count > 0) return count;
-  // Without a driver CUDA says that its version is insufficient.
-  const bool missing = cudaDriverGetVersion(&driver) == cudaSuccess && driver == 0;
-  throw Unsupported(formatted("executor 'cuda': no GPU can be used here ({}); usable here: cost, host",
-                              missing                 ? "no NVIDIA driver"
-                              : status == cudaSuccess ? "no device"
-                                                      : cudaGetErrorString(status)));
+  try {
+    return usable_devices();
+  } catch (const Unsupported& e) {
+    throw Unsupported(formatted("executor 'cuda': {}; usable here: cost, host", e.what()));
+  }
 }
 
 Crew::Crew(const RunConfig& config)

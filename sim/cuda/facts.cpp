@@ -4,6 +4,7 @@
 
 #include <array>
 
+#include "model/base/error.h"
 #include "model/base/formatted.h"
 #include "model/base/units.h"
 #include "sim/cuda/check.h"
@@ -78,6 +79,17 @@ DeviceFacts facts_of(int device) {
   check(cudaDeviceGetPCIBusId(bus_id.data(), static_cast<int>(bus_id.size()), device), "place of a device");
   Nvml().tell(bus_id.data(), out);
   return out;
+}
+
+int usable_devices() {
+  int count = 0, driver = 0;
+  const cudaError_t status = cudaGetDeviceCount(&count);
+  if (status == cudaSuccess && count > 0) return count;
+  // Without a driver CUDA says that its version is insufficient.
+  const bool missing = cudaDriverGetVersion(&driver) == cudaSuccess && driver == 0;
+  throw Unsupported(formatted("no GPU can be used here ({})", missing                 ? "no NVIDIA driver"
+                                                              : status == cudaSuccess ? "no device"
+                                                                                      : cudaGetErrorString(status)));
 }
 
 }  // namespace specstep::cuda
