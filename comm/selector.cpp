@@ -34,6 +34,7 @@ std::vector<std::vector<double>> losses_of(const std::vector<Curve>& curves, con
   std::vector<std::vector<double>> losses;
   for (const std::int64_t bytes : sizes) {
     std::vector<double> seconds;
+    seconds.reserve(curves.size());
     for (const Curve& curve : curves) seconds.push_back(value_at(curve, static_cast<double>(bytes)).value_or(never));
     const double best = *std::min_element(seconds.begin(), seconds.end());
     for (double& one : seconds) one = one == never ? never : std::log(one / best);
