@@ -7,6 +7,7 @@
 #include "comm/cuda/handles.h"
 #include "comm/cuda/own/exchange.h"
 #include "comm/cuda/own_part.h"
+#include "comm/footprint.h"
 #include "model/base/error.h"
 #include "model/base/formatted.h"
 #include "model/base/units.h"
@@ -15,7 +16,6 @@ namespace specstep::comm {
 
 namespace {
 
-constexpr std::size_t exchange_bytes = std::size_t{1} << 20;
 constexpr unsigned most_threads = 512;
 constexpr unsigned fewest_threads = 64;
 
@@ -24,7 +24,7 @@ constexpr unsigned fewest_threads = 64;
 /// once of one cluster.
 unsigned blocks_beside(int multiprocessors, int sharing) {
   const int room = sharing == 1 ? multiprocessors / 2 : multiprocessors * 2 / 5 / (sharing - 1);
-  return static_cast<unsigned>(std::clamp(room, 1, 64));
+  return std::clamp(static_cast<unsigned>(room), 1U, static_cast<unsigned>(most_own_blocks));
 }
 
 int multiprocessors() {
@@ -84,12 +84,12 @@ OwnComm::OwnComm(const OwnKind& kind, const CommRequest& request, Bootstrap& gro
   most_blocks_ = least_of_all(group, request.own.blocks > 0 ? static_cast<unsigned>(request.own.blocks)
                                                             : blocks_beside(multiprocessors(), sharing_));
   cluster_ = static_cast<int>(least_of_all(group, clusters_of()));
-  kind_.regions.exchange = exchange_bytes;
+  kind_.regions.exchange = own_exchange_bytes;
   group_.capacity = capacity_of(kind_, request.own, group.ranks(), most_blocks_);
   room_ = room_of(kind_.regions, group_.capacity);
   memory_ = std::make_unique<PeerMemory>(group, room_.bytes, kind_.place);
   group_.rank = group.rank();
-  group_.exchange_bytes = exchange_bytes;
+  group_.exchange_bytes = own_exchange_bytes;
   group_.limit_ns = static_cast<std::uint64_t>(request.wait_limit_seconds * 1e9);
   group_.islands = kind_.islands;
   describe_group(request.first_epoch);
