@@ -3,7 +3,7 @@
 // of both kinds may follow each other.
 //
 // A row's sums go to an epilogue. A thread has the same packs of a row in all stages:
-//   expect(row, p)             one-shot: pack p, the thread's first, will be summed; what it meets can be loaded
+//   expect(k, row, p)          pack p, the k-th that the thread may keep, will be summed; what it meets can be loaded
 //   add(k, keep, row, p, sum)  the rounded sum of a pack. keep: it is the k-th that the thread may hold in registers
 //   finish(row, visit)         all packs were added; visit(f) calls f(k, keep, p) again for each of this thread. Every
 //                              thread of the row's blocks comes here, also one without packs or after a failed wait.
@@ -53,7 +53,7 @@ constexpr bool rows_one_shot(Memory& m, const Rows& rows, const RowLane& at, Epi
     });
   m.settled(lane);
   each_row(rows, at, [&](std::uint32_t row) {
-    if (lane.first < rows.packs) epilogue.expect(row, lane.first);
+    if (lane.first < rows.packs) epilogue.expect(0, row, lane.first);
     for (std::uint32_t p = lane.first; p < rows.packs; p += lane.step) {
       Pack total;
       ok = ok && sum(row * rows.packs + p, total);
@@ -124,7 +124,7 @@ constexpr bool rows_pull_one_stage(Memory& m, const Call& call, const Rows& rows
   ok = m.all_agree(ok) && barrier(m, call, lane, 0, Stage::start);
   bool told = false;
   detail::each_row(rows, at, [&](std::uint32_t row) {
-    if (lane.first < rows.packs) epilogue.expect(row, lane.first);
+    if (lane.first < rows.packs) epilogue.expect(0, row, lane.first);
     for (std::uint32_t p = lane.first; ok && p < rows.packs; p += lane.step) {
       const std::uint32_t i = row * rows.packs + p;
       const Pack total = rotated_sum(m, call, [&](int source) { return m.peer(source).input + i; });
@@ -169,6 +169,9 @@ template <class Memory, class Epilogue, class Gather>
 constexpr bool finish_rows(const RowShards& shards, const RowLane& at, Epilogue& epilogue, bool ok, Gather gather) {
   const auto has = [&](int owner, std::uint32_t j) { return owner < shards.ranks && j < shards.of(owner).count; };
   each_row(shards.rows, at, [&](std::uint32_t row) {
+    unrolled<Memory::most_ranks>([&](int owner) {
+      if (has(owner, at.lane.first)) epilogue.expect(owner, row, shards.of(owner).begin + at.lane.first);
+    });
     for (std::uint32_t j = at.lane.first; j < shards.each; j += at.lane.step) {
       Pack got[Memory::most_ranks];
       ok = ok && gather(row, j, got);
@@ -222,13 +225,19 @@ constexpr bool rows_push_two_stage(Memory& m, const Call& call, const Rows& rows
   const detail::RowShards shards(rows, call.ranks);
   const detail::ShardSlots<Memory> slots(m, call, at.lane);
   constexpr std::uint32_t zeros = Memory::Sum::negative_zeros;
-  for (int k = 1; ok && k < call.ranks; ++k) {
-    const int owner = later(call, k);
-    detail::each_place(shards, at, owner, [&](std::uint32_t row, std::uint32_t j) {
-      m.store_pack(m.peer(owner).partials + slots(call.rank, shards.place(row, j)),
-                   to_wire(m.take(call, row * rows.packs + shards.of(owner).begin + j), zeros));
+  const auto scatter = [&](std::uint32_t row, std::uint32_t j) {
+    // All loads before the first store, as without rows.
+    Pack wire[Memory::most_ranks];
+    const auto sends = [&](int k) { return k < call.ranks && j < shards.of(later(call, k)).count; };
+    for (int k = 1; k < Memory::most_ranks; ++k)
+      if (sends(k)) wire[k] = to_wire(m.take(call, row * rows.packs + shards.of(later(call, k)).begin + j), zeros);
+    for (int k = 1; k < Memory::most_ranks; ++k)
+      if (sends(k)) m.store_pack(m.peer(later(call, k)).partials + slots(call.rank, shards.place(row, j)), wire[k]);
+  };
+  if (ok)
+    detail::each_row(rows, at, [&](std::uint32_t row) {
+      for (std::uint32_t j = at.lane.first; j < shards.each; j += at.lane.step) scatter(row, j);
     });
-  }
   m.settled(at.lane);
   detail::each_place(shards, at, call.rank, [&](std::uint32_t row, std::uint32_t j) {
     const std::uint32_t i = row * rows.packs + shards.of(call.rank).begin + j;

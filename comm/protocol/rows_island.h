@@ -21,13 +21,20 @@ struct RowIslands {
 
   /// To the members of this island, their shards of every row.
   constexpr void scatter() {
-    for (int k = 1; k < work.plan.members; ++k) {
-      const int to = work.place_after(k);
-      each_place(shards, at, to, [&](std::uint32_t row, std::uint32_t j) {
-        m.store_pack(m.peer(work.plan.rank(work.island, to)).partials + work.at(work.place, shards.place(row, j)),
-                     to_wire(m.take(call, pack_of(to, row, j)), Sum::negative_zeros));
-      });
-    }
+    each_row(rows, at, [&](std::uint32_t row) {
+      for (std::uint32_t j = at.lane.first; j < shards.each; j += at.lane.step) scatter(row, j);
+    });
+  }
+  constexpr void scatter(std::uint32_t row, std::uint32_t j) {
+    Pack wire[Memory::most_ranks];
+    const auto sends = [&](int k) { return k < work.plan.members && j < shards.of(work.place_after(k)).count; };
+    for (int k = 1; k < Memory::most_ranks; ++k)
+      if (sends(k)) wire[k] = to_wire(m.take(call, pack_of(work.place_after(k), row, j)), Sum::negative_zeros);
+    for (int k = 1; k < Memory::most_ranks; ++k)
+      if (sends(k))
+        m.store_pack(m.peer(work.plan.rank(work.island, work.place_after(k))).partials +
+                         work.at(work.place, shards.place(row, j)),
+                     wire[k]);
   }
 
   /// The island's sum of one place, to this place of every island.

@@ -12,7 +12,7 @@ __global__ void __launch_bounds__(most_row_threads)
     fused_kernel(const __grid_constant__ DeviceGroup group, const __grid_constant__ OwnCall sum,
                  const __grid_constant__ RowNorm norm) {
   __shared__ float parts[2 * most_cluster * most_row_warps];
-  NormEpilogue<Values, protocol::kept_packs(P, most)> epilogue(norm, parts);
+  NormEpilogue<Values, protocol::kept_packs(P, most), true> epilogue(norm, parts);
   DeviceMemory<Values, most> memory(group, sum);
   const auto cluster = static_cast<unsigned>(norm.cluster);
   protocol::RowLane at{memory.lane(), blockIdx.x / cluster, gridDim.x / cluster};
