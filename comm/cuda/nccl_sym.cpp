@@ -22,7 +22,7 @@ constexpr std::size_t stage_bytes = std::size_t{8} << 20;
 class NcclSymComm final : public NcclComm {
  public:
   NcclSymComm(const CommRequest& request, Bootstrap& group)
-      : NcclComm(request, group), group_(group), stage_(*this, group, stage_bytes) {}
+      : NcclComm(request, group, NcclCalls::blocking), group_(group), stage_(*this, group, stage_bytes) {}
 
   void all_reduce(void* values, std::int64_t count, DType dtype, cudaStream_t stream) override;
   std::shared_ptr<void> allocate(std::size_t bytes) override;
