@@ -60,10 +60,13 @@ class CopyEngineComm final : public OwnComm {
     const int sides = shares_device() ? 0 : std::min(group.ranks() - 1, most_sides);
     for (int s = 0; s < sides; ++s) sides_.push_back({make_stream(), make_marker()});
     forked_ = make_marker();
-    // Copies may need kernels of the driver, which must not be loaded while other ranks wait on the device.
-    const auto& own = device_group().inbox[group.rank()];
+    // The first copy between two places may need kernels of the driver, and the other device: not while ranks wait on
+    // it.
+    const DeviceGroup& all = device_group();
+    const auto& own = all.inbox[group.rank()];
     const Stream stream = make_stream();
-    copy(own.gathered, own.parts, sizeof(Pack), stream.get());
+    for (int rank = 0; rank < group.ranks(); ++rank)
+      copy(all.inbox[rank].gathered + group.rank(), own.reduced, sizeof(Pack), stream.get());
     launch_meeting(retired_group(), {nullptr, nullptr, 16, DType::f32, 0}, stream.get());
     check(cudaStreamSynchronize(stream.get()), "trying a copy");
     group.barrier("copies were tried");
