@@ -31,6 +31,8 @@ struct MeasureRequest {
   int replays = 100;           // at most
   double seconds_each = 0.25;  // for the replays of one backend, size and condition; three replays always
   bool graph = true, cold = true, eager = true;
+  bool norm = false;          // also with the residual sum and the norm of the rows, in one kernel and as two
+  std::int64_t width = 7168;  // values in a row of these
   bool check_only = false;
   OwnSettings own;
   NcclSettings nccl;
@@ -47,14 +49,15 @@ struct Timing {
 };
 
 /// Conditions of a timing. warm: one array, used again and again. cold: a rank of each device sweeps its cache before
-/// every call, and what the sweep takes alone is subtracted.
+/// every call, and what the sweep takes alone is subtracted. fused: allreduce, residual sum and norm in one kernel;
+/// pair: the allreduce and a kernel for the rest; both in a graph like `graph`, for sizes of whole rows.
 struct MeasuredSize {
   std::int64_t bytes = 0;
   std::string refusal;       // why there is nothing else
   std::int64_t checked = 0;  // values on all ranks, by eager calls and by a graph
   std::int64_t wrong = 0;    // of them; backends that are not exact: beyond the bound of their rounding
   double largest_error = 0;  // of a value
-  std::optional<Timing> graph, cold, eager;
+  std::optional<Timing> graph, cold, eager, fused, pair;
 };
 
 struct MeasuredBackend {

@@ -61,6 +61,8 @@ comm::MeasureRequest request_of(const DeviceOptions& options, const DeviceQuery&
   request.graph = asked("graph");
   request.cold = asked("cold");
   request.eager = asked("eager");
+  request.norm = asked("norm");
+  request.width = options.width;
   request.check_only = options.check;
   request.own = settings_of<comm::OwnSettings>("--own", options.own);
   request.nccl = settings_of<comm::NcclSettings>("--nccl", options.nccl);
@@ -141,9 +143,13 @@ void add_device_options(CLI::App& command, DeviceOptions& o, CommonOptions& comm
             ->check(CLI::Range(0, 1023)));
   group(command
             .add_option("--conditions", o.conditions,
-                        "graph (caches warm), cold (caches swept before each call), eager (launched one by one)")
+                        "graph (caches warm), cold (caches swept before each call), eager (launched one by one), norm "
+                        "(residual sum and norm behind, in one kernel and as two)")
             ->delimiter(',')
-            ->check(CLI::IsMember({"graph", "cold", "eager"})));
+            ->check(CLI::IsMember({"graph", "cold", "eager", "norm"})));
+  group(command.add_option("--width", o.width, "values in a row, for the condition norm")
+            ->check(CLI::Range(8, 65536))
+            ->capture_default_str());
   group(command.add_flag("--check", o.check, "check sums only; without it they are checked before they are timed"));
   group(command.add_option("--calls", o.calls, "calls in a graph")->check(CLI::Range(1, 4096))->capture_default_str());
   group(command.add_option("--replays", o.replays, "replays of a graph at most")

@@ -17,6 +17,7 @@ struct DeviceOptions {
   std::vector<int> devices;
   std::vector<std::string> conditions{"graph", "cold", "eager"};
   bool check = false;
+  std::int64_t width = 7168;
   int calls = 122;
   int replays = 100;
   double seconds = 0.25;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <future>
 #include <thread>
 
 #include "comm/cuda/check.h"
@@ -32,14 +33,16 @@ std::int64_t free_bytes() {
 
 }  // namespace
 
-NcclComm::NcclComm(const CommRequest& request, Bootstrap& group)
+NcclComm::NcclComm(const CommRequest& request, Bootstrap& group, NcclCalls calls)
     : nccl_(nccl_library()),
       id_(request.backend),
       rank_(group.rank()),
       ranks_(group.ranks()),
+      calls_(calls),
       limit_seconds_(request.wait_limit_seconds),
       settings_(settings_text(request.nccl)) {
   variables_ = nccl_variables();
+  check(cudaGetDevice(&device_), "asking for the device");
   const std::int64_t before = free_bytes();
   try {
     open(request.nccl, group);
@@ -58,7 +61,7 @@ void NcclComm::open(const NcclSettings& settings, Bootstrap& group) {
   const std::string first = group.all_gather(mine, "NCCL's unique id").front();
   first.copy(id.internal, sizeof id.internal);
   ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
-  config.blocking = 0;
+  config.blocking = calls_ == NcclCalls::blocking ? 1 : 0;
   if (settings.min_channels > 0) config.minCTAs = static_cast<int>(settings.min_channels);
   if (settings.max_channels > 0) config.maxCTAs = static_cast<int>(settings.max_channels);
   follow("ncclCommInitRankConfig", [&] { return nccl_.comm_init(&comm_, ranks_, id, rank_, &config); });
@@ -80,10 +83,22 @@ void NcclComm::call(const char* name, const std::function<ncclResult_t(ncclComm_
   follow(name, [&]() -> ncclResult_t { return comm_ ? make(comm_) : ncclInvalidUsage; });
 }
 
+/// Ends by itself after the limit: what it waits in is aborted.
+ncclResult_t NcclComm::beside(const char* name, const std::function<ncclResult_t()>& begin) {
+  std::future<ncclResult_t> done = std::async(std::launch::async, [&] {
+    check(cudaSetDevice(device_), "choosing a device");
+    return begin();
+  });
+  if (done.wait_for(std::chrono::duration<double>(limit_seconds_)) == std::future_status::ready) return done.get();
+  give_up(name, formatted("not done within {} s: a rank is missing or stuck", limit_seconds_));
+}
+
 void NcclComm::follow(const char* name, const std::function<ncclResult_t()>& begin) {
   const Clock::time_point start = Clock::now();
   ncclResult_t now = ncclInProgress;
-  {
+  if (calls_ == NcclCalls::blocking) {
+    now = beside(name, begin);
+  } else {
     const std::lock_guard lock(mutex_);
     now = begin();
   }
@@ -164,7 +179,9 @@ std::vector<std::string> NcclComm::notes() const {
   return {formatted("{}: NCCL {} (headers {}), {} ranks; {}", id_, nccl_version_text(nccl_.version),
                     nccl_version_text(NCCL_VERSION_CODE), ranks_, settings_),
           id_ + ": environment " + given,
-          id_ + ": communicators do not block, so an eager call includes a thread that NCCL starts for it"};
+          id_ + (calls_ == NcclCalls::blocking
+                     ? ": an eager call includes a thread that is started for it"
+                     : ": communicators do not block, so an eager call includes a thread that NCCL starts for it")};
 }
 
 void NcclComm::check_health() {

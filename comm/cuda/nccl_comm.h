@@ -12,12 +12,15 @@
 
 namespace specstep::comm {
 
-/// Communicators do not block: each call is followed until NCCL has taken it, within the limit, so that a missing rank
-/// is an error and not a hang.
+/// How calls come back: at once, or when they are done. Each call is followed until NCCL has taken it, within the
+/// limit, so that a missing rank is an error and not a hang; one that blocks is made by a thread of its own. NCCL 2.28
+/// makes no windows for communicators that do not block.
+enum class NcclCalls { nonblocking, blocking };
+
 class NcclComm : public DeviceComm {
  public:
   /// Every rank calls it, its device current, after join_nccl.
-  NcclComm(const CommRequest& request, Bootstrap& group);
+  NcclComm(const CommRequest& request, Bootstrap& group, NcclCalls calls = NcclCalls::nonblocking);
   ~NcclComm() override;
   NcclComm(const NcclComm&) = delete;
   NcclComm& operator=(const NcclComm&) = delete;
@@ -41,17 +44,21 @@ class NcclComm : public DeviceComm {
                         cudaStream_t stream) const;
   void open(const NcclSettings& settings, Bootstrap& group);
   void follow(const char* name, const std::function<ncclResult_t()>& begin);
+  ncclResult_t beside(const char* name, const std::function<ncclResult_t()>& begin);
   ncclResult_t state(const char* name);
   [[noreturn]] void give_up(const char* name, const std::string& why);
 
   const NcclLibrary& nccl_;
   std::string id_;  // of the backend
   int rank_, ranks_;
+  NcclCalls calls_;
+  int device_ = 0;
   double limit_seconds_;
   std::vector<std::string> variables_;
   std::string settings_;
   std::int64_t device_bytes_ = 0;
-  /// Held for each single call of NCCL and for no wait, so that abort() can come from any thread at any time.
+  /// Held for each single call of NCCL that does not block and for no wait, so that abort() can come from any thread at
+  /// any time.
   std::mutex mutex_;
   ncclComm_t comm_ = nullptr;  // null once aborted
 };

@@ -114,7 +114,7 @@ NcclDevComm::NcclDevComm(const CommRequest& request, Bootstrap& group)
       blocks_(blocks_of_all(request.own, group)),
       largest_bytes_(request.own.largest_kib > 0 ? static_cast<std::uint32_t>(request.own.largest_kib) * 1024
                                                  : most_bytes),
-      owner_(request, group) {
+      owner_(request, group, NcclCalls::blocking) {
   group_.group.rank = group.rank();
   group_.group.capacity.ranks = group.ranks();
   group_.group.limit_ns = static_cast<std::uint64_t>(request.wait_limit_seconds * 1e9);

@@ -94,7 +94,7 @@ void give_to_nccl(const NcclSettings& settings) {
   set("NCCL_PROTO", settings.protocol);
   set("NCCL_P2P_LEVEL", settings.p2p_level);
   set("NCCL_NVLS_ENABLE", settings.nvls ? "2" : "0");  // 2: where the hardware has it
-  set("NCCL_COMM_BLOCKING", "0");                      // else a user's variable would undo the limit on waits
+  (void)unsetenv("NCCL_COMM_BLOCKING");                // it would overrule what each communicator asks for
   given.settings = settings;
 }
 

@@ -46,7 +46,7 @@ class HostRank {
   std::vector<HostWord> packs_, partials_, results_, crossings_, cells_, flags_;
   std::vector<HostPair> lines_, hops_, board_;
   HostWord epoch_{0}, entered_{0};
-  std::vector<Pack> input_, reduced_, parts_;
+  std::vector<Pack> input_, reduced_, parts_, gathered_;
   HostInbox inbox_;
   mutable std::mutex mutex_;
   std::optional<WaitRecord> record_;

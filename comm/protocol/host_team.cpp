@@ -93,7 +93,8 @@ HostRank::HostRank(const Capacity& c, const IslandPlan& islands)
       board_(slots(1, c.packs)),
       input_(c.packs),
       reduced_(shard_packs(c.packs, c.ranks)),
-      parts_(static_cast<std::size_t>(c.ranks) * shard_packs(c.packs, c.ranks)) {
+      parts_(static_cast<std::size_t>(c.ranks) * shard_packs(c.packs, c.ranks)),
+      gathered_(c.packs) {
   inbox_.packs = packs_.data();
   inbox_.partials = partials_.data();
   inbox_.results = results_.data();
@@ -108,6 +109,7 @@ HostRank::HostRank(const Capacity& c, const IslandPlan& islands)
   inbox_.board = board_.data();
   inbox_.cells = cells_.data();
   inbox_.parts = parts_.data();
+  inbox_.gathered = gathered_.data();
 }
 
 void HostRank::reset(std::uint32_t epoch) {

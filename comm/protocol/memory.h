@@ -56,6 +56,7 @@ struct Inbox {
   Pair* board = nullptr;      // [2 halves][pack] of four pairs: what this rank shows to all
   Word* cells = nullptr;      // [2 stages][2 halves][source][group of a shard][17 packs]: quantised
   Pack* parts = nullptr;      // [source][pack of a shard]: copies
+  Pack* gathered = nullptr;   // [pack]: copies of all sums
 };
 
 constexpr std::size_t slot(std::uint32_t half, int ranks, int source, std::uint32_t stride, std::uint32_t index) {

@@ -48,7 +48,10 @@ Room room_of(const Regions& regions, const Capacity& c) {
     const std::size_t groups = shard_packs(groups_of(c.packs, values_per_pack), c.ranks);
     room.cells = sections.take(std::size_t{4} * ranks * groups * packs_of_slot * sizeof(Pack));
   }
-  if (regions.parts) room.parts = sections.take(ranks * shard * sizeof(Pack));
+  if (regions.parts) {
+    room.parts = sections.take(ranks * shard * sizeof(Pack));
+    room.gathered = sections.take(c.packs * sizeof(Pack));
+  }
   if (regions.exchange > 0) room.exchange = sections.take(regions.exchange);
   room.bytes = sections.end();
   return room;

@@ -19,14 +19,14 @@ struct Regions {
   bool hops = false;
   bool board = false;
   bool cells = false;
-  bool parts = false;
+  bool parts = false;        // and gathered sums
   std::size_t exchange = 0;  // bytes through which the other collectives are read
 };
 
 /// Offsets in bytes, each a multiple of 256. Regions that are not used have none, and take nothing.
 struct Room {
   std::size_t packs = 0, partials = 0, results = 0, lines = 0, input = 0, reduced = 0, exchange = 0;
-  std::size_t crossings = 0, hops = 0, board = 0, cells = 0, parts = 0;
+  std::size_t crossings = 0, hops = 0, board = 0, cells = 0, parts = 0, gathered = 0;
   std::size_t flags = 0;     // [2 sets][block][peer] words
   std::size_t counters = 0;  // epoch, abort; and in a line of its own, entered
   std::size_t probe = 0;     // a word for each rank: whether memory is what it seems

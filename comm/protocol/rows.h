@@ -3,7 +3,7 @@
 // of both kinds may follow each other.
 //
 // A row's sums go to an epilogue. A thread has the same packs of a row in all stages:
-//   expect(row, p)             one-shot: pack p, the thread's first, will be summed; what it meets can be loaded
+//   expect(k, row, p)          pack p, the k-th that the thread may keep, will be summed; what it meets can be loaded
 //   add(k, keep, row, p, sum)  the rounded sum of a pack. keep: it is the k-th that the thread may hold in registers
 //   finish(row, visit)         all packs were added; visit(f) calls f(k, keep, p) again for each of this thread. Every
 //                              thread of the row's blocks comes here, also one without packs or after a failed wait.
@@ -20,8 +20,8 @@ struct Rows {
   std::uint32_t packs = 1;  // of one row
 };
 
-/// The rows and, within each, the packs (two stages: the places in every shard) that one thread works on. The same on
-/// every rank. `lane` counts within a row; its block is that of the grid.
+/// The rows and, within each, the packs (two stages by reads: the places in every shard) that one thread works on. The
+/// same on every rank. `lane` counts within a row; its block is that of the grid.
 struct RowLane {
   Lane lane;
   std::uint32_t first_row = 0;
@@ -53,7 +53,7 @@ constexpr bool rows_one_shot(Memory& m, const Rows& rows, const RowLane& at, Epi
     });
   m.settled(lane);
   each_row(rows, at, [&](std::uint32_t row) {
-    if (lane.first < rows.packs) epilogue.expect(row, lane.first);
+    if (lane.first < rows.packs) epilogue.expect(0, row, lane.first);
     for (std::uint32_t p = lane.first; p < rows.packs; p += lane.step) {
       Pack total;
       ok = ok && sum(row * rows.packs + p, total);
@@ -124,7 +124,7 @@ constexpr bool rows_pull_one_stage(Memory& m, const Call& call, const Rows& rows
   ok = m.all_agree(ok) && barrier(m, call, lane, 0, Stage::start);
   bool told = false;
   detail::each_row(rows, at, [&](std::uint32_t row) {
-    if (lane.first < rows.packs) epilogue.expect(row, lane.first);
+    if (lane.first < rows.packs) epilogue.expect(0, row, lane.first);
     for (std::uint32_t p = lane.first; ok && p < rows.packs; p += lane.step) {
       const std::uint32_t i = row * rows.packs + p;
       const Pack total = rotated_sum(m, call, [&](int source) { return m.peer(source).input + i; });
@@ -169,6 +169,9 @@ template <class Memory, class Epilogue, class Gather>
 constexpr bool finish_rows(const RowShards& shards, const RowLane& at, Epilogue& epilogue, bool ok, Gather gather) {
   const auto has = [&](int owner, std::uint32_t j) { return owner < shards.ranks && j < shards.of(owner).count; };
   each_row(shards.rows, at, [&](std::uint32_t row) {
+    unrolled<Memory::most_ranks>([&](int owner) {
+      if (has(owner, at.lane.first)) epilogue.expect(owner, row, shards.of(owner).begin + at.lane.first);
+    });
     for (std::uint32_t j = at.lane.first; j < shards.each; j += at.lane.step) {
       Pack got[Memory::most_ranks];
       ok = ok && gather(row, j, got);
@@ -215,20 +218,72 @@ constexpr bool rows_pull_two_stage(Memory& m, const Call& call, const Rows& rows
                                      });
 }
 
+namespace detail {
+
+/// For two stages by writes, where data is its own flag: any thread may take what any other one has sent. So a thread
+/// sends and gathers packs of a row as in one shot, whoever's they are, and sums places of its rank's shard.
+///   send(owner, row, j, pack)   to the owner of the j-th place
+///   reduce(row, j)              own shard: sums, and sends to all, itself too
+///   gather(owner, row, j, got)  takes the sum
+template <class Memory>
+struct RowStages {
+  Memory& m;
+  const Call& call;
+  const RowShards& shards;
+  const RowLane& at;
+  int own;  // the shard that this rank sums
+
+  template <class F>
+  constexpr void each_pack(std::uint32_t row, F f) const {
+    for (std::uint32_t p = at.lane.first; p < shards.rows.packs; p += at.lane.step)
+      f(p, static_cast<int>(p / shards.each), row, p % shards.each);
+  }
+  template <class Send>
+  constexpr void scatter(Send send) const {
+    each_row(shards.rows, at, [&](std::uint32_t row) {
+      each_pack(row, [&](std::uint32_t p, int owner, std::uint32_t, std::uint32_t j) {
+        if (owner != own) send(owner, row, j, m.take(call, row * shards.rows.packs + p));
+      });
+    });
+  }
+  template <class Epilogue, class Gather>
+  constexpr bool finish(Epilogue& epilogue, bool ok, Gather gather) const {
+    each_row(shards.rows, at, [&](std::uint32_t row) {
+      if (at.lane.first < shards.rows.packs) epilogue.expect(0, row, at.lane.first);
+      each_pack(row, [&](std::uint32_t p, int owner, std::uint32_t, std::uint32_t j) {
+        Pack got;
+        ok = ok && gather(owner, row, j, got);
+        if (ok) epilogue.add(0, p == at.lane.first, row, p, got);
+      });
+      epilogue.finish(row, [&](auto visit) {
+        each_pack(row, [&](std::uint32_t p, int, std::uint32_t, std::uint32_t) { visit(0, p == at.lane.first, p); });
+      });
+    });
+    return ok;
+  }
+  /// Takes the pack that `from` sends to `slot`, and empties it.
+  constexpr bool take(const Awaited& what, typename Memory::Word* slot, Pack& got) const {
+    if (!wait_for(m, what, [&] { return arrived(got = m.load_pack(slot)); })) return false;
+    m.store_pack(slot, Pack{});
+    got = from_wire(got, Memory::Sum::negative_zeros);
+    return true;
+  }
+};
+
+}  // namespace detail
+
 /// A rank sends its sums to itself too: the place is free, and it need not keep them.
 template <class Memory, class Epilogue>
 constexpr bool rows_push_two_stage(Memory& m, const Call& call, const Rows& rows, const RowLane& at, Epilogue& epilogue,
                                    bool ok) {
   const detail::RowShards shards(rows, call.ranks);
   const detail::ShardSlots<Memory> slots(m, call, at.lane);
+  const detail::RowStages<Memory> stages{m, call, shards, at, call.rank};
   constexpr std::uint32_t zeros = Memory::Sum::negative_zeros;
-  for (int k = 1; ok && k < call.ranks; ++k) {
-    const int owner = later(call, k);
-    detail::each_place(shards, at, owner, [&](std::uint32_t row, std::uint32_t j) {
-      m.store_pack(m.peer(owner).partials + slots(call.rank, shards.place(row, j)),
-                   to_wire(m.take(call, row * rows.packs + shards.of(owner).begin + j), zeros));
+  if (ok)
+    stages.scatter([&](int owner, std::uint32_t row, std::uint32_t j, const Pack& pack) {
+      m.store_pack(m.peer(owner).partials + slots(call.rank, shards.place(row, j)), to_wire(pack, zeros));
     });
-  }
   m.settled(at.lane);
   detail::each_place(shards, at, call.rank, [&](std::uint32_t row, std::uint32_t j) {
     const std::uint32_t i = row * rows.packs + shards.of(call.rank).begin + j;
@@ -241,30 +296,10 @@ constexpr bool rows_push_two_stage(Memory& m, const Call& call, const Rows& rows
     for (int k = 0; k < Memory::most_ranks; ++k)
       if (k < call.ranks) m.store_pack(m.peer(later(call, k)).results + slots(call.rank, shards.place(row, j)), result);
   });
-  const auto gather = [&](std::uint32_t row, std::uint32_t j, Pack(&got)[Memory::most_ranks]) {
-    const auto awaited = [&](int owner) { return owner < call.ranks && j < shards.of(owner).count; };
-    Awaited what{0, Stage::result, 0};
-    const auto ready = [&] {
-      bool all = true;
-      for (int owner = 0; owner < Memory::most_ranks; ++owner)
-        if (awaited(owner)) got[owner] = m.load_pack(m.own().results + slots(owner, shards.place(row, j)));
-      for (int owner = Memory::most_ranks - 1; owner >= 0; --owner)
-        if (awaited(owner) && !arrived(got[owner])) {
-          what.rank = owner;
-          what.index = row * rows.packs + shards.of(owner).begin + j;
-          all = false;
-        }
-      return all;
-    };
-    if (!wait_for(m, what, ready)) return false;
-    for (int owner = 0; owner < Memory::most_ranks; ++owner) {
-      if (!awaited(owner)) continue;
-      m.store_pack(m.own().results + slots(owner, shards.place(row, j)), Pack{});
-      got[owner] = from_wire(got[owner], zeros);
-    }
-    return true;
-  };
-  return detail::finish_rows<Memory>(shards, at, epilogue, ok, gather);
+  return stages.finish(epilogue, ok, [&](int owner, std::uint32_t row, std::uint32_t j, Pack& got) {
+    const std::uint32_t i = row * rows.packs + shards.of(owner).begin + j;
+    return stages.take({owner, Stage::result, i}, m.own().results + slots(owner, shards.place(row, j)), got);
+  });
 }
 
 }  // namespace specstep::comm::protocol

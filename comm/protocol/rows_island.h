@@ -19,17 +19,6 @@ struct RowIslands {
     return row * rows.packs + shards.of(place).begin + j;
   }
 
-  /// To the members of this island, their shards of every row.
-  constexpr void scatter() {
-    for (int k = 1; k < work.plan.members; ++k) {
-      const int to = work.place_after(k);
-      each_place(shards, at, to, [&](std::uint32_t row, std::uint32_t j) {
-        m.store_pack(m.peer(work.plan.rank(work.island, to)).partials + work.at(work.place, shards.place(row, j)),
-                     to_wire(m.take(call, pack_of(to, row, j)), Sum::negative_zeros));
-      });
-    }
-  }
-
   /// The island's sum of one place, to this place of every island.
   constexpr bool reduce_inside(std::uint32_t row, std::uint32_t j) {
     const IslandPlan& plan = work.plan;
@@ -69,16 +58,6 @@ struct RowIslands {
     return true;
   }
 
-  constexpr bool gather(std::uint32_t row, std::uint32_t j, Pack (&got)[Memory::most_ranks]) {
-    const auto awaited = [&](int from) { return from < work.plan.members && j < shards.of(from).count; };
-    const auto slot_of = [&](int from) { return m.own().results + work.at(from, shards.place(row, j)); };
-    const auto member = [&](int from) { return work.plan.rank(work.island, from); };
-    if (!take_those(m, awaited, member, {0, Stage::result, pack_of(0, row, j)}, slot_of, got)) return false;
-    for (int from = 0; from < Memory::most_ranks; ++from)
-      if (awaited(from)) got[from] = from_wire(got[from], Sum::negative_zeros);
-    return true;
-  }
-
   Memory& m;
   const Call& call;
   const Rows& rows;
@@ -93,15 +72,23 @@ template <class Memory, class Epilogue>
 constexpr bool rows_push_islands(Memory& m, const Call& call, const Rows& rows, const RowLane& at, Epilogue& epilogue,
                                  bool ok) {
   detail::RowIslands<Memory> lane(m, call, rows, at);
-  if (ok) lane.scatter();
+  const IslandPlan& plan = lane.work.plan;
+  const detail::RowStages<Memory> stages{m, call, lane.shards, at, lane.work.place};
+  if (ok)
+    stages.scatter([&](int to, std::uint32_t row, std::uint32_t j, const Pack& pack) {
+      m.store_pack(
+          m.peer(plan.rank(lane.work.island, to)).partials + lane.work.at(lane.work.place, lane.shards.place(row, j)),
+          to_wire(pack, Memory::Sum::negative_zeros));
+    });
   m.settled(at.lane);
   detail::each_place(lane.shards, at, lane.work.place,
                      [&](std::uint32_t row, std::uint32_t j) { ok = ok && lane.reduce_inside(row, j); });
   detail::each_place(lane.shards, at, lane.work.place,
                      [&](std::uint32_t row, std::uint32_t j) { ok = ok && lane.add_islands(row, j); });
-  return detail::finish_rows<Memory>(
-      lane.shards, at, epilogue, ok,
-      [&](std::uint32_t row, std::uint32_t j, Pack(&got)[Memory::most_ranks]) { return lane.gather(row, j, got); });
+  return stages.finish(epilogue, ok, [&](int from, std::uint32_t row, std::uint32_t j, Pack& got) {
+    const Awaited what{plan.rank(lane.work.island, from), Stage::result, lane.pack_of(from, row, j)};
+    return stages.take(what, m.own().results + lane.work.at(from, lane.shards.place(row, j)), got);
+  });
 }
 
 }  // namespace specstep::comm::protocol

@@ -40,12 +40,12 @@ bool with(Protocol protocol, F f) {
 class Recorder {
  public:
   Recorder(const Rows& rows, std::vector<Pack>& out, int keeps) : rows_(rows), out_(out), keeps_(keeps) {}
-  void expect(std::uint32_t row, std::uint32_t p) { expected_ = {row, p}; }
+  void expect(int k, std::uint32_t row, std::uint32_t p) { expected_[static_cast<std::size_t>(k)] = {row, p}; }
   void add(int k, bool keep, std::uint32_t row, std::uint32_t p, const Pack& sum) {
     if (!added_.emplace(p, sum).second) fault_ += "added twice; ";
     if (k < 0 || k >= keeps_) fault_ += "k " + std::to_string(k) + "; ";
     if (keep) kept_[static_cast<std::size_t>(k)] = p;
-    if (keep && keeps_ == 1 && expected_ != std::pair{row, p}) fault_ += "not expected; ";
+    if (keep && expected_[static_cast<std::size_t>(k)] != std::pair{row, p}) fault_ += "not expected; ";
   }
   template <class Visit>
   void finish(std::uint32_t row, Visit visit) {
@@ -68,7 +68,7 @@ class Recorder {
   std::vector<Pack>& out_;
   int keeps_;
   std::array<std::uint32_t, 8> kept_{};
-  std::pair<std::uint32_t, std::uint32_t> expected_{~0U, ~0U};
+  std::array<std::pair<std::uint32_t, std::uint32_t>, 8> expected_{};
   std::map<std::uint32_t, Pack> added_;
   std::string fault_;
 };

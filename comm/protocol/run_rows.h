@@ -14,10 +14,12 @@ constexpr Shares shares_of(Protocol protocol) {
   return two ? Shares::ranks : Shares::none;
 }
 
+/// Whether a thread works on one place of every shard of a row, instead of on packs as they come: where barriers of
+/// blocks say that data is there, a block may read only what the same block has put down.
+constexpr bool by_places(Protocol protocol) { return protocol == Protocol::pull_two_stage; }
+
 /// Packs that an epilogue may be given to keep, by a thread of one row.
-constexpr int kept_packs(Protocol protocol, int most_ranks) {
-  return shares_of(protocol) == Shares::none ? 1 : most_ranks;
-}
+constexpr int kept_packs(Protocol protocol, int most_ranks) { return by_places(protocol) ? most_ranks : 1; }
 
 /// One lane of a call. The call's packs are those of all rows; where rows are shared out, room is needed for rows.count
 /// shards of a row's packs. `ok` false: the rank has failed before, and only the epilogue's meetings take place. False

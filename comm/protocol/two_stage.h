@@ -75,12 +75,18 @@ constexpr bool reduce_and_push(Memory& m, const Call& call, const Lane& lane) {
 template <class Memory>
 constexpr bool push_two_stage(Memory& m, const Call& call, const Lane& lane) {
   const detail::ShardSlots<Memory> at(m, call, lane);
-  for (int k = 1; k < call.ranks; ++k) {
-    const int owner = later(call, k);
-    const Shard shard = shard_of(call.packs, call.ranks, owner);
-    for (std::uint32_t j = lane.first; j < shard.count; j += lane.step)
-      m.store_pack(m.peer(owner).partials + at(call.rank, j),
-                   to_wire(m.take(call, shard.begin + j), Memory::Sum::negative_zeros));
+  for (std::uint32_t j = lane.first; j < shard_packs(call.packs, call.ranks); j += lane.step) {
+    // All loads before the first store: one trip to memory instead of one for each rank.
+    Pack wire[Memory::most_ranks];
+    const auto sends = [&](int k) {
+      return k < call.ranks && j < shard_of(call.packs, call.ranks, later(call, k)).count;
+    };
+    for (int k = 1; k < Memory::most_ranks; ++k)
+      if (sends(k))
+        wire[k] = to_wire(m.take(call, shard_of(call.packs, call.ranks, later(call, k)).begin + j),
+                          Memory::Sum::negative_zeros);
+    for (int k = 1; k < Memory::most_ranks; ++k)
+      if (sends(k)) m.store_pack(m.peer(later(call, k)).partials + at(call.rank, j), wire[k]);
   }
   m.settled(lane);
   if (!detail::reduce_and_push(m, call, lane)) return false;

@@ -102,6 +102,7 @@ nlohmann::ordered_json device_json(const CommRow& r) {
                              {"replays", d.replays},
                              {"checked", d.checked},
                              {"wrong", d.wrong}};
+  if (!d.norm.empty()) out["norm"] = d.norm;
   if (!d.predicted) return out;
   out["predicted_seconds"] = *d.predicted;
   if (r.seconds > 0) out["error"] = *d.predicted / r.seconds - 1;
@@ -140,15 +141,15 @@ std::string comm_csv(const std::vector<CommTable>& tables) {
   const bool devices = !tables.empty() && !tables.front().rows.empty() && tables.front().rows.front().device;
   std::string text =
       "backend,ranks,bytes,mode,seconds,low,high,bottleneck,algorithm,algorithm_gb_s,bus_gb_s,provenance";
-  text += devices ? ",cache,calls,replays,checked,wrong,predicted_seconds\n" : "\n";
+  text += devices ? ",cache,calls,replays,checked,wrong,predicted_seconds,norm\n" : "\n";
   for (const CommTable& table : tables)
     for (const CommRow& r : table.rows) {
       text += formatted("{},{},{},{},{:.9g},{:.9g},{:.9g},\"{}\",\"{}\",{:.6g},{:.6g},{}", r.backend, r.ranks, r.bytes,
                         mode_of(table), r.seconds, r.low, r.high, r.bottleneck, r.algorithm, r.algorithm_gb_s,
                         r.bus_gb_s, name_of(r.provenance));
       if (const auto& d = r.device)
-        text += formatted(",{},{},{},{},{},{}", d->cold ? "cold" : "warm", d->calls, d->replays, d->checked, d->wrong,
-                          d->predicted ? formatted("{:.9g}", *d->predicted) : "");
+        text += formatted(",{},{},{},{},{},{},{}", d->cold ? "cold" : "warm", d->calls, d->replays, d->checked,
+                          d->wrong, d->predicted ? formatted("{:.9g}", *d->predicted) : "", d->norm);
       text += '\n';
     }
   return text;

@@ -19,11 +19,16 @@ struct Condition {
   bool cold;
   const char* title;
   const char* name;
+  const char* norm = "";  // how the residual sum and the norm were done, where they were timed too
 };
 constexpr Condition conditions[] = {
     {&MeasuredSize::graph, true, false, "in a CUDA graph, caches warm", "graph"},
     {&MeasuredSize::cold, true, true, "in a CUDA graph, caches swept before each call", "cold"},
     {&MeasuredSize::eager, false, false, "launched one by one", "eager"},
+    {&MeasuredSize::pair, true, false, "with residual sum and norm as a second kernel, in a CUDA graph", "pair",
+     "pair"},
+    {&MeasuredSize::fused, true, false, "with residual sum and norm in the same kernel, in a CUDA graph", "fused",
+     "fused"},
 };
 
 Call call_of(const Measurement& m, bool captured, std::int64_t bytes) {
@@ -37,9 +42,9 @@ CommRow row_of(const Measurement& m, const MeasuredBackend& backend, const Measu
   if (t.median > 0) row.algorithm_gb_s = static_cast<double>(size.bytes) / t.median / 1e9;
   row.bus_gb_s = row.algorithm_gb_s * bus_factor(Collective::all_reduce, m.ranks);
   row.provenance = Provenance::measured;
-  row.device = DeviceRow{c.cold, t.calls, t.replays, size.checked, size.wrong};
+  row.device = DeviceRow{c.cold, t.calls, t.replays, size.checked, size.wrong, {}, c.norm};
   const Call call = call_of(m, c.captured, size.bytes);
-  if (model && !c.cold && !refusal(backend.id, model->topology(), call))
+  if (model && !c.cold && c.norm[0] == '\0' && !refusal(backend.id, model->topology(), call))
     row.device->predicted = model->price(backend.id, call).seconds;
   return row;
 }
@@ -74,7 +79,10 @@ std::string details_text(const DeviceReport& report) {
   for (std::size_t i = 0; i < report.tables.size(); ++i)
     for (const CommRow& row : report.tables[i].rows) {
       if (row.bytes != at) continue;
-      const char* mode = !row.captured ? "eager" : row.device->cold ? "cold" : "graph";
+      const std::string mode = !row.captured              ? "eager"
+                               : row.device->cold         ? "cold"
+                               : row.device->norm.empty() ? "graph"
+                                                          : row.device->norm;
       text += formatted("{:<9} {:<6} {:>9} {:>9} {:>9} {:>8.2f} {:>8.2f} {:>10} {:>7}\n", row.backend, mode,
                         us_text(row.low), us_text(row.seconds), us_text(row.high), row.algorithm_gb_s, row.bus_gb_s,
                         row.device->predicted ? us_text(*row.device->predicted) : "-", error_text(row));

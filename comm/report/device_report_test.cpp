@@ -62,6 +62,19 @@ TEST(DeviceReport, PutsEveryConditionInATableWithItsCrossover) {
   EXPECT_EQ(row.provenance, Provenance::measured);
 }
 
+TEST(DeviceReport, NormsInTheSameKernelAndAsAnotherStandInTablesOfTheirOwn) {
+  Measurement m = scene();
+  m.backends[0].sizes[0].fused = Timing{5.0e-6, 5.1e-6, 6e-6, 122, 50};
+  m.backends[0].sizes[0].pair = Timing{6.0e-6, 6.2e-6, 7e-6, 122, 50};
+  const DeviceReport report = device_report(m, "2 x GPU", nullptr);
+  ASSERT_EQ(report.tables.size(), 5U);
+  EXPECT_EQ(report.tables[3].rows.at(0).device->norm, "pair");
+  EXPECT_EQ(report.tables[4].rows.at(0).device->norm, "fused");
+  EXPECT_DOUBLE_EQ(report.tables[3].rows[0].seconds - report.tables[4].rows[0].seconds, 6.2e-6 - 5.1e-6);
+  EXPECT_EQ(device_json(report)["rows"].back()["norm"], "fused");
+  EXPECT_FALSE(device_json(report)["rows"].front().contains("norm"));
+}
+
 TEST(DeviceReport, SaysWhatWasRefusedAndWhatFailed) {
   const std::string text = device_text(device_report(scene(), "2 x GPU", nullptr));
   EXPECT_THAT(text, AllOf(HasSubstr("all_reduce of bf16 on 8 ranks, 2 x GPU"),
@@ -95,7 +108,7 @@ TEST(DeviceReport, SetsPricesBesideMeasurements) {
   EXPECT_EQ(json["rows"][0]["provenance"], "measured");
   EXPECT_EQ(json["rows"][0]["cache"], "warm");
   EXPECT_EQ(json["backends"][2]["refusal"], "the ranks are one island");
-  EXPECT_THAT(comm_csv(report.tables), HasSubstr(",cache,calls,replays,checked,wrong,predicted_seconds\n"));
+  EXPECT_THAT(comm_csv(report.tables), HasSubstr(",cache,calls,replays,checked,wrong,predicted_seconds,norm\n"));
 }
 
 // What is printed in nccl-tests' columns is read as nccl-tests prints it.

@@ -60,6 +60,24 @@ TEST_F(CommBenchOnDevice, ChecksAndTimesEveryBackendThatServes) {
   EXPECT_FALSE(comm::any_failed(found.measured));
 }
 
+TEST_F(CommBenchOnDevice, NormsAreTimedOfWholeRowsWhereABackendFusesThem) {
+  comm::MeasureRequest request = four_on_one();
+  request.backends = {"push1", "hostbc"};
+  request.norm = true;
+  request.width = 1024;
+  request.sizes = {2048, 4096, 5120};
+  const CommBenchmark found = measure_comm(request);
+  const auto& push = found.measured.backends.at(0).sizes;
+  ASSERT_EQ(push.size(), 3U);
+  for (const std::size_t whole : {0U, 1U}) {
+    ASSERT_TRUE(push[whole].fused && push[whole].pair);
+    EXPECT_GT(push[whole].fused->least, 0);
+    EXPECT_GT(push[whole].pair->least, 0);
+  }
+  EXPECT_FALSE(push[2].fused || push[2].pair);  // two and a half rows
+  for (const comm::MeasuredSize& size : found.measured.backends.at(1).sizes) EXPECT_FALSE(size.fused || size.pair);
+}
+
 TEST_F(CommBenchOnDevice, ACheckAloneTimesNothing) {
   comm::MeasureRequest request = four_on_one();
   request.check_only = true;

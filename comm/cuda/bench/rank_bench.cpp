@@ -61,6 +61,13 @@ RankBench::RankBench(const MeasureRequest& request, Bootstrap& group, DeviceComm
   if (!lent_) values_ = DeviceArray(largest);
   given_ = DeviceArray(most_rounds * largest);
   sums_ = DeviceArray(most_rounds * largest);
+  if (request.norm && !request.check_only) {
+    residual_ = DeviceArray(largest);
+    normed_ = DeviceArray(largest);
+    gain_ = DeviceArray(value_bytes(request.width, request.dtype));
+    check(cudaMemsetAsync(residual_.data(), 0, largest, stream_.get()), "clearing a residual");
+    check(cudaMemsetAsync(gain_.data(), 0, gain_.bytes(), stream_.get()), "clearing a gain");
+  }
   const bool sweeps = first_on_device(group) && request.cold && !request.check_only;
   if (sweeps) swept_ = DeviceArray(2 * cache_bytes());
   for (int i = 0; i <= chunk_replays; ++i) events_.push_back(make_event());
@@ -227,6 +234,31 @@ Timing RankBench::cold(const Site& site, const std::string& what) {
   return timing_of(std::move(seconds), calls);
 }
 
+void RankBench::time_norm(const Site& site, MeasuredSize& size) {
+  if (!comm_.fuses_norm() || site.count % request_.width != 0) return;
+  FusedNorm rows;
+  rows.values = site.values;
+  rows.residual = residual_.data();
+  rows.gain = gain_.data();
+  rows.out = normed_.data();
+  rows.rows = site.count / request_.width;
+  rows.width = request_.width;
+  rows.dtype = request_.dtype;
+  const auto timed = [&](const std::string& what, const Launch& one) {
+    const GraphExec graph = graph_of([&] {
+      for (int i = 0; i < request_.calls; ++i) one();
+    });
+    wait(what);
+    return timing_of(replays([&] { replay(graph); }, what), request_.calls);
+  };
+  size.fused = timed(formatted("allreduces of {} B with a norm, fused", size.bytes),
+                     [&] { comm_.all_reduce_norm(rows, stream_.get()); });
+  size.pair = timed(formatted("allreduces of {} B and norms", size.bytes), [&] {
+    all_reduce(site);
+    add_norm(rows, stream_.get());
+  });
+}
+
 void RankBench::time(MeasuredSize& size) {
   const Site site = site_of(size.bytes);
   const std::string what = formatted("allreduces of {} B", size.bytes);
@@ -246,6 +278,7 @@ void RankBench::time(MeasuredSize& size) {
     size.graph = timing_of(replays(launch, what + " in a graph"), request_.calls);
   }
   if (request_.fault) return;
+  if (request_.norm) time_norm(site, size);
   if (request_.cold) size.cold = cold(site, what + " with cold caches");
   if (request_.eager) size.eager = timing_of(replays(all, what + ", launched one by one"), request_.calls);
 }

@@ -60,6 +60,7 @@ class RankBench {
   std::vector<double> replays(const Launch& launch, const std::string& what);
   std::vector<double> chunk(const Launch& launch, const std::string& what);
   Timing cold(const Site& site, const std::string& what);
+  void time_norm(const Site& site, MeasuredSize& size);
   void sweep() const;
   std::vector<double> slowest(const std::vector<double>& mine, const std::string& what);
   SumFaults faults(std::int64_t bytes, double rounding);
@@ -71,7 +72,8 @@ class RankBench {
   std::vector<Event> events_;
   std::shared_ptr<void> lent_;  // where the backend has memory of its own for values
   DeviceArray values_, given_, sums_;
-  DeviceArray swept_;  // of one rank of each device
+  DeviceArray residual_, gain_, normed_;  // of rows, where norms are timed
+  DeviceArray swept_;                     // of one rank of each device
 };
 
 }  // namespace specstep::comm

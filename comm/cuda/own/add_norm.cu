@@ -14,11 +14,11 @@ template <class Values>
 __global__ void __launch_bounds__(most_threads)
     add_norm_kernel(const void* values, const __grid_constant__ RowNorm norm) {
   __shared__ float parts[2 * most_cluster * most_row_warps];
-  NormEpilogue<Values, 1> epilogue(norm, parts);
+  NormEpilogue<Values, 1, false> epilogue(norm, parts);
   const std::uint32_t row = blockIdx.x;
   const std::uint32_t packs = (norm.row_bytes + sizeof(Pack) - 1) / sizeof(Pack);
   const auto* summed = static_cast<const std::byte*>(values) + static_cast<std::size_t>(row) * norm.row_bytes;
-  if (threadIdx.x < packs) epilogue.expect(row, threadIdx.x);
+  if (threadIdx.x < packs) epilogue.expect(0, row, threadIdx.x);
   for (std::uint32_t p = threadIdx.x; p < packs; p += blockDim.x)
     epilogue.add(0, p == threadIdx.x, row, p, load_values(summed, norm.row_bytes, p));
   epilogue.finish(row, [&](auto visit) {

@@ -1,4 +1,4 @@
-// ce: copy engines move the data, on streams beside the caller's; a kernel only sums. For messages of megabytes.
+// ce: copy engines move the data, on streams beside the caller's; kernels only sum and meet. For messages of megabytes.
 #include <algorithm>
 
 #include "comm/cuda/handles.h"
@@ -29,6 +29,18 @@ struct SumCopies {
   }
 };
 
+template <class Values>
+__global__ void meet_copies_kernel(const __grid_constant__ DeviceGroup group, const __grid_constant__ OwnCall call) {
+  DeviceMemory<Values, most_own_ranks> memory(group, call);
+  if (!memory.usable()) return;
+  protocol::meet_copies(memory, call_of(group, call), memory.lane());
+}
+
+void launch_meeting(const DeviceGroup& group, const OwnCall& call, cudaStream_t stream) {
+  meet_copies_kernel<protocol::F32Sum><<<1, 32, 0, stream>>>(group, call);
+  check(cudaGetLastError(), "launching a meeting");
+}
+
 void launch_sum(const DeviceGroup& group, const OwnCall& call, const Grid& grid, cudaStream_t stream) {
   for_values_and_ranks<SumCopies>(call.dtype, group.capacity.ranks, group, call, grid, stream);
   check(cudaGetLastError(), "launching the sum of an allreduce");
@@ -48,10 +60,14 @@ class CopyEngineComm final : public OwnComm {
     const int sides = shares_device() ? 0 : std::min(group.ranks() - 1, most_sides);
     for (int s = 0; s < sides; ++s) sides_.push_back({make_stream(), make_marker()});
     forked_ = make_marker();
-    // Copies may need kernels of the driver, which must not be loaded while other ranks wait on the device.
-    const auto& own = device_group().inbox[group.rank()];
+    // The first copy between two places may need kernels of the driver, and the other device: not while ranks wait on
+    // it.
+    const DeviceGroup& all = device_group();
+    const auto& own = all.inbox[group.rank()];
     const Stream stream = make_stream();
-    copy(own.reduced, own.parts, sizeof(Pack), stream.get());
+    for (int rank = 0; rank < group.ranks(); ++rank)
+      copy(all.inbox[rank].gathered + group.rank(), own.reduced, sizeof(Pack), stream.get());
+    launch_meeting(retired_group(), {nullptr, nullptr, 16, DType::f32, 0}, stream.get());
     check(cudaStreamSynchronize(stream.get()), "trying a copy");
     group.barrier("copies were tried");
     check_own_sums();
@@ -93,10 +109,16 @@ class CopyEngineComm final : public OwnComm {
            bytes_of(shard), side);
     });
     launch_sum(group, call, grid_for(protocol::shard_packs(packs, ranks)), stream);
-    with_others(stream, [&](int owner, cudaStream_t side) {
-      const Shard shard = protocol::shard_of(packs, ranks, owner);
-      copy(out + shard.begin * sizeof(Pack), group.inbox[owner].reduced, bytes_of(shard), side);
+    const Shard mine = protocol::shard_of(packs, ranks, group.rank);
+    const std::size_t begin = std::min<std::size_t>(mine.begin * sizeof(Pack), call.bytes),
+                      end = begin + bytes_of(mine);
+    with_others(stream, [&](int other, cudaStream_t side) {
+      copy(group.inbox[other].gathered + mine.begin, group.inbox[group.rank].reduced, bytes_of(mine), side);
     });
+    launch_meeting(group, call, stream);
+    const auto* gathered = reinterpret_cast<const std::byte*>(group.inbox[group.rank].gathered);
+    copy(out, gathered, begin, stream);
+    copy(out + end, gathered + end, call.bytes - end, stream);
   }
 
   static void copy(void* to, const void* from, std::size_t bytes, cudaStream_t stream) {
@@ -104,9 +126,10 @@ class CopyEngineComm final : public OwnComm {
   }
 
   /// Calls work(rank, stream) for each other rank, on the side streams in turn; the caller's stream goes on when all of
-  /// it is done. Each rank begins with another one.
+  /// it is done. Each rank begins with another one. In a rehearsal nobody else's memory is written.
   template <class Work>
   void with_others(cudaStream_t stream, Work work) {
+    if (rehearses()) return;
     const DeviceGroup& group = device_group();
     const int ranks = group.capacity.ranks;
     if (!sides_.empty()) check(cudaEventRecord(forked_.get(), stream), "forking");

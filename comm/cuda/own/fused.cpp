@@ -95,7 +95,7 @@ void OwnComm::all_reduce_norm(const FusedNorm& call, cudaStream_t stream) {
     void* values = moved(call.values, row_bytes(call) * static_cast<std::size_t>(first));
     const OwnCall sum{values, values, norm.rows * norm.row_bytes, call.dtype, site};
     const std::uint32_t packs = norm.row_bytes / static_cast<std::uint32_t>(sizeof(protocol::Pack));
-    const std::uint32_t work = protocol::shard_packs(packs, shards_of_row());
+    const std::uint32_t work = kind_.fused.by_places ? protocol::shard_packs(packs, shards_of_row()) : packs;
     const RowGrid how = row_grid(norm.rows, work, {most_blocks_, cluster_});
     norm.cluster = how.cluster;
     kind_.fused.launch(device_group(), sum, norm, how.grid, stream);

@@ -31,7 +31,8 @@ using LaunchFused = void (*)(const DeviceGroup&, const OwnCall&, const RowNorm&,
 /// What a backend of our own tells of its kernel with a norm; without one it has none.
 struct FusedKind {
   LaunchFused launch = nullptr;
-  protocol::Shares shares = protocol::Shares::none;  // where not none, a thread works on one place of every shard
+  protocol::Shares shares = protocol::Shares::none;
+  bool by_places = false;  // see protocol::by_places
 };
 /// Launches add_norm's kernels on nothing, so that they are loaded.
 void load_add_norm(cudaStream_t stream);

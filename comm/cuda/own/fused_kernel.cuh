@@ -12,11 +12,12 @@ __global__ void __launch_bounds__(most_row_threads)
     fused_kernel(const __grid_constant__ DeviceGroup group, const __grid_constant__ OwnCall sum,
                  const __grid_constant__ RowNorm norm) {
   __shared__ float parts[2 * most_cluster * most_row_warps];
-  NormEpilogue<Values, protocol::kept_packs(P, most)> epilogue(norm, parts);
+  NormEpilogue<Values, protocol::kept_packs(P, most), true> epilogue(norm, parts);
   DeviceMemory<Values, most> memory(group, sum);
   const auto cluster = static_cast<unsigned>(norm.cluster);
   protocol::RowLane at{memory.lane(), blockIdx.x / cluster, gridDim.x / cluster};
-  at.lane.first = blockIdx.x % cluster * blockDim.x + threadIdx.x;
+  // Warps in turn over the blocks: what only some of them have work for is shared out, too.
+  at.lane.first = (threadIdx.x / 32 * cluster + blockIdx.x % cluster) * 32 + threadIdx.x % 32;
   at.lane.step = cluster * blockDim.x;
   const protocol::Rows rows{norm.rows, norm.row_bytes / static_cast<std::uint32_t>(sizeof(Pack))};
   protocol::run_rows<P>(memory, call_of(group, sum), rows, at, epilogue, memory.usable());
@@ -59,7 +60,7 @@ void launch_fused(const DeviceGroup& group, const OwnCall& sum, const RowNorm& n
 /// What an OwnKind tells of its fused kernel.
 template <protocol::Protocol P>
 constexpr FusedKind fused_kind() {
-  return {launch_fused<P>, protocol::shares_of(P)};
+  return {launch_fused<P>, protocol::shares_of(P), protocol::by_places(P)};
 }
 
 }  // namespace specstep::comm

@@ -74,26 +74,25 @@ class RowSum {
 };
 
 /// See comm/protocol/rows.h. A thread keeps its first packs in registers; others it reads again from the residual,
-/// which it wrote itself.
-template <class Values, int keeps>
+/// which it wrote itself. `packed`: all arrays begin at 16 bytes and rows are whole packs.
+template <class Values, int keeps, bool packed>
 class NormEpilogue {
  public:
   /// `parts`: see RowSum.
   __device__ NormEpilogue(const RowNorm& call, float* parts) : call_(call), sum_(call.cluster), parts_(parts) {}
 
-  /// Loads what the thread's first pack meets, while that is on its way.
-  __device__ void expect(std::uint32_t row, std::uint32_t p) {
-    residual_ = load(at(call_.residual, row), p);
-    gain_ = load(call_.gain, p);
+  /// Loads the residual while the sum is on its way; of a thread that keeps one pack, the gain as well.
+  __device__ void expect(int k, std::uint32_t row, std::uint32_t p) {
+    kept_[k] = load(at(call_.residual, row), p);
+    if constexpr (gain_early) gain_[k] = load(call_.gain, p);
   }
   __device__ void add(int k, bool keep, std::uint32_t row, std::uint32_t p, const Pack& sum) {
     Values total;
-    total.add(expects && keep ? residual_ : load(at(call_.residual, row), p));
+    total.add(keep ? kept_[k] : load(at(call_.residual, row), p));
     total.add(sum);
     const Pack rounded = total.rounded();
-    store_values(at(call_.residual, row), call_.row_bytes, p, rounded);
-    if (call_.copy)
-      store_values(static_cast<std::byte*>(call_.copy) + row * call_.copy_bytes, call_.row_bytes, p, rounded);
+    store(at(call_.residual, row), p, rounded);
+    if (call_.copy) store(static_cast<std::byte*>(call_.copy) + row * call_.copy_bytes, p, rounded);
     Values normed;
     normed.add(rounded);
 #pragma unroll
@@ -102,33 +101,45 @@ class NormEpilogue {
   }
   template <class Visit>
   __device__ void finish(std::uint32_t row, Visit visit) {
+    if constexpr (!gain_early)  // on its way while squares are added
+      visit([&](int k, bool keep, std::uint32_t p) {
+        if (keep) gain_[k] = load(call_.gain, p);
+      });
     const float mean = sum_(squares_, parts_) / call_.width;
     squares_ = 0;
     const float scale = 1.0F / sqrtf(mean + call_.epsilon);
     visit([&](int k, bool keep, std::uint32_t p) {
       Values value, gain, scaled;
       value.add(keep ? kept_[k] : load(at(call_.residual, row), p));
-      gain.add(expects && keep ? gain_ : load(call_.gain, p));
+      gain.add(keep ? gain_[k] : load(call_.gain, p));
 #pragma unroll
       for (int i = 0; i < static_cast<int>(sizeof(scaled.value) / sizeof(float)); ++i)
         scaled.value[i] = value.value[i] * scale * gain.value[i];
-      store_values(at(call_.out, row), call_.row_bytes, p, scaled.rounded());
+      store(at(call_.out, row), p, scaled.rounded());
     });
   }
 
  private:
-  static constexpr bool expects = keeps == 1;  // two stages: the first packs of all shards would take all registers
+  static constexpr bool gain_early = keeps == 1;  // many would take all registers while sums are waited for
   __device__ std::byte* at(void* rows, std::uint32_t row) const {
     return static_cast<std::byte*>(rows) + static_cast<std::size_t>(row) * call_.row_bytes;
   }
-  __device__ Pack load(const void* row, std::uint32_t p) const { return load_values(row, call_.row_bytes, p); }
+  __device__ Pack load(const void* row, std::uint32_t p) const {
+    if constexpr (!packed) return load_values(row, call_.row_bytes, p);
+    const uint4 v = static_cast<const uint4*>(row)[p];
+    return {{v.x, v.y, v.z, v.w}};
+  }
+  __device__ void store(void* row, std::uint32_t p, const Pack& v) const {
+    if constexpr (!packed) return store_values(row, call_.row_bytes, p, v);
+    static_cast<uint4*>(row)[p] = make_uint4(v.word[0], v.word[1], v.word[2], v.word[3]);
+  }
 
   const RowNorm& call_;
   RowSum sum_;
   float* parts_;
   float squares_ = 0;
-  Pack kept_[keeps];
-  Pack residual_, gain_;
+  Pack kept_[keeps];  // the residual, then with the sum
+  Pack gain_[keeps];
 };
 
 }  // namespace specstep::comm

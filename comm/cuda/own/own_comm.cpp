@@ -124,6 +124,7 @@ void OwnComm::describe_group(std::uint32_t first_epoch) {
     inbox.board = place.operator()<std::uint64_t>(r, room_.board);
     inbox.cells = words(room_.cells);
     inbox.parts = place.operator()<protocol::Pack>(r, room_.parts);
+    inbox.gathered = place.operator()<protocol::Pack>(r, room_.gathered);
     group_.exchange[r] = memory_->of(r) + room_.exchange;
   }
   words_.describe(group_);

@@ -55,6 +55,9 @@ class OwnComm : public DeviceComm {
 
  protected:
   const DeviceGroup& device_group() const { return rehearses_ ? retired_ : group_; }
+  bool rehearses() const { return rehearses_; }
+  /// What kernels get that only load.
+  const DeviceGroup& retired_group() const { return retired_; }
   /// Bytes of a call in one piece.
   std::uint32_t largest_bytes() const {
     return static_cast<std::uint32_t>(group_.capacity.packs * sizeof(protocol::Pack));
