@@ -1,8 +1,16 @@
 # A layer is a static library that links only what lies below it.
 #   specstep_layer(NAME SOURCES a.cpp ... BELOW layer ... USES package ...)
 # USES packages are private: their headers may appear only in this layer's .cpp files.
+#
+# Under SPECSTEP_FROM_NOTHING files of a layer are compiled in groups of eight, so that headers are read and their
+# templates expanded once a group. Files whose private names clash with others' are marked SKIP_UNITY_BUILD_INCLUSION.
+function(specstep_in_groups name)
+  set_target_properties(${name} PROPERTIES UNITY_BUILD ${SPECSTEP_FROM_NOTHING})
+endfunction()
+
 function(specstep_layer name)
   cmake_parse_arguments(layer "" "" "SOURCES;BELOW;USES" ${ARGN})
   add_library(${name} STATIC ${layer_SOURCES})
   target_link_libraries(${name} PUBLIC specstep_flags ${layer_BELOW} PRIVATE ${layer_USES})
+  specstep_in_groups(${name})
 endfunction()

@@ -3,7 +3,9 @@ add_library(specstep_flags INTERFACE)
 target_compile_features(specstep_flags INTERFACE cxx_std_20)
 target_include_directories(specstep_flags INTERFACE ${PROJECT_SOURCE_DIR})
 # g++ behind nvcc sees generated code, to which the stricter ones do not apply. CMake 3.25 knows no C++20 of nvcc.
-set(warnings -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wsign-conversion -Wnon-virtual-dtor -Woverloaded-virtual -Wold-style-cast
+set(warnings -Wall -Wextra -Wpedantic -Wconversion -Wsign-conversion -Wnon-virtual-dtor -Woverloaded-virtual -Wold-style-cast
+  # Files compiled in a group see each other's private names.
+  $<$<NOT:$<BOOL:$<TARGET_PROPERTY:UNITY_BUILD>>>:-Wshadow>
   # clang knows fewer names. g++ 12: the first objects to designated initialisers, the others are false alarms on strings.
   -Wno-unknown-warning-option -Wno-missing-field-initializers -Wno-maybe-uninitialized $<$<CXX_COMPILER_ID:GNU>:-Wno-restrict>
   $<$<BOOL:${SPECSTEP_WERROR}>:-Werror>)
