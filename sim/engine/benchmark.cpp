@@ -8,6 +8,7 @@
 #include "model/base/formatted.h"
 #include "model/base/units.h"
 #include "model/build_plan.h"
+#include "sim/engine/break_even.h"
 #include "sim/engine/config_notes.h"
 #include "sim/engine/passes.h"
 
@@ -54,7 +55,7 @@ class Benchmark {
     const double steps = config_.speculative() ? 0 : static_cast<double>(config_.workload.output_tokens - 1);
     PhaseResult step = passes_.growing({.kind = PassKind::decode, .times = steps});
     step.passes_per_cycle = config_.speculative() ? 0 : 1;
-    const EngineHostSpec& host = config_.engine.cycle.host;
+    const EngineHostSpec host = config_.engine.host();
     if (!executor_.measures())
       add_host(step, std::max(0.0, host.overlapped_step_us.value * us + launch_seconds(step) - step.seconds));
     step_ = step.samples;
@@ -67,7 +68,7 @@ class Benchmark {
 
   /// Time that the host spends on launching a pass, beside the device.
   double launch_seconds(const PhaseResult& phase) const {
-    const EngineHostSpec& host = config_.engine.cycle.host;
+    const EngineHostSpec host = config_.engine.host();
     const double node =
         phase.launch == Launch::captured ? host.graph_node_us.value : config_.machine.gpu.eager_launch_us.value;
     return host.given() ? phase.cost.nodes * node * us : 0;
@@ -76,7 +77,8 @@ class Benchmark {
   void cycle() {
     if (!config_.speculation.acceptance)
       throw InputError({{}, "speculation.acceptance", "missing", "how many drafts are accepted: they are only priced"});
-    length_ = accept_length(*config_.speculation.acceptance, config_.speculation.depth());
+    result_.acceptance = acceptance_of(*config_.speculation.acceptance, config_.speculation.depth());
+    length_ = result_.acceptance->length();
     cycles_ = static_cast<double>(config_.workload.output_tokens - 1) / length_;
     std::vector<PhaseResult> phases{
         passes_.growing({.kind = PassKind::verify, .tokens_each = verify_tokens(), .times = cycles_})};
@@ -86,7 +88,9 @@ class Benchmark {
     cycle_.assign(samples_, 0);
     for (const PhaseResult& p : phases) add(cycle_, p.passes_per_cycle, p.samples);
     put_cycle(phases);
+    std::rotate(phases.begin(), phases.begin() + 1, phases.end());  // verify last, behind the drafts it checks
     for (PhaseResult& p : phases) result_.phases.push_back(std::move(p));
+    result_.cycle_terms = cycle_terms(result_.phases);
   }
 
   void draft_passes_of(std::vector<PhaseResult>& phases) {
@@ -131,7 +135,7 @@ class Benchmark {
   void wait_for_host(std::vector<PhaseResult>& phases) const {
     if (executor_.measures()) return;
     double device = 0;
-    double host = config_.engine.cycle.host.overlapped_cycle_us.value * us;
+    double host = config_.engine.host().overlapped_cycle_us.value * us;
     for (const PhaseResult& p : phases) {
       device += p.passes_per_cycle * p.seconds;
       host += p.passes_per_cycle * launch_seconds(p);
@@ -147,6 +151,7 @@ class Benchmark {
     put_allreduce(verify);
     put("speculative.cycle_ms", [&](std::size_t i) { return cycle_[i] / ms; });
     put("speculative.accept_length", length_);
+    put("speculative.acceptance_rate", 100 * result_.acceptance->rate());
     put("speculative.tok_s", [&](std::size_t i) { return batch() * length_ / cycle_[i]; });
     put("speculative.tok_s_per_user", [&](std::size_t i) { return length_ / cycle_[i]; });
     put("speculative.tpot_ms", [&](std::size_t i) { return cycle_[i] / length_ / ms; });
@@ -209,8 +214,10 @@ class Benchmark {
     if (phase.allreduces_in_layer > 0) put("allreduce.isolated_us", phase.allreduce_seconds / us);
     if (phase.in_situ_seconds <= 0) return;
     put("allreduce.in_situ_us", phase.in_situ_seconds / us);
-    put("allreduce.wait_us", phase.wait_seconds / us);
-    put("allreduce.wait_share", phase.wait_seconds / phase.in_situ_seconds);
+    if (phase.wait_seconds > 0) {
+      put("allreduce.wait_us", phase.wait_seconds / us);
+      put("allreduce.wait_share", phase.wait_seconds / phase.in_situ_seconds);
+    }
     put("allreduce.rest_of_pass_ms",
         (phase.seconds - static_cast<double>(phase.allreduces) * phase.in_situ_seconds) / ms);
   }

@@ -55,7 +55,7 @@ LaunchChoice choose_launch(const EngineSpec& engine, PassKind kind, std::int64_t
 }
 
 CycleRules cycle_rules(const EngineSpec& engine, bool tree) {
-  if (engine.cycle.rules) return *engine.cycle.rules;
+  if (engine.cycle) return engine.cycle->rules;
   // SGLang's V2 drafts chains only; it is the default since 2026.
   return tree ? CycleRules::sglang_v1 : CycleRules::sglang_v2;
 }
@@ -77,7 +77,8 @@ void describe(Fields& f, EngineSpec& e) {
   f.optional("preset", e.preset, "whose rules to follow");
   f.optional("graph", e.graph, "CUDA graphs");
   f.optional("phases", e.phases, "which kinds of pass are captured");
-  f.part("cycle", e.cycle, "cycles", "passes of a round of speculation, and host work between them", false);
+  f.part("cycle", e.cycle, "cycles",
+         "passes of a round of speculation, and host work between them; left out: by preset, none", false);
   f.part("skew", e.skew, "skews", "how late ranks arrive at allreduces; left out: together", false);
 }
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -42,8 +43,10 @@ struct EngineSpec {
   EnginePreset preset = EnginePreset::sglang;
   GraphSpec graph;
   PhaseLaunch phases;
-  CycleSpec cycle;
-  SkewSpec skew;
+  std::optional<CycleSpec> cycle;  // without one: rules by preset, no host work
+  std::optional<SkewSpec> skew;    // without one: ranks arrive together
+
+  EngineHostSpec host() const { return cycle ? cycle->host : EngineHostSpec{}; }
 };
 
 /// Batch sizes an engine captures. `speculative`: with a draft, which uses a finer list.

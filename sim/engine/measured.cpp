@@ -129,6 +129,7 @@ class Measured {
   }
 
   void acceptance_notes() {
+    result_.acceptance = Acceptance(drafted_.front().acceptance.survival());
     std::string rates;
     for (const double s : drafted_.front().acceptance.survival()) rates += formatted(" {:.3f}", s);
     result_.notes.push_back("acceptance is counted; accepted by position:" + rates);

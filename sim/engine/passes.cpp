@@ -116,11 +116,13 @@ void Passes::add_engine_time(PhaseResult& phase, const PassRequest& request) con
   const bool captured = phase.launch == Launch::captured;
   const ParallelLayout& p = config_.parallel;
   const std::int64_t ranks = request.draft_model && p.draft_tensor > 0 ? p.draft_tensor : p.tensor;
-  const double wait = phase.allreduces > 0 ? expected_wait(config_.engine.skew, captured, ranks) : 0;
+  const std::optional<SkewSpec>& skew = config_.engine.skew;
+  const double wait = skew && phase.allreduces > 0 ? expected_wait(*skew, captured, ranks) : 0;
   phase.wait_seconds = wait;
   phase.in_situ_seconds = phase.allreduces_in_layer > 0 ? phase.allreduce_seconds + wait : 0;
   add_part(phase, Part::skew, wait * static_cast<double>(phase.allreduces));
-  const HostWork& host = config_.engine.cycle.host.of(request.kind);
+  const EngineHostSpec all = config_.engine.host();
+  const HostWork& host = all.of(request.kind);
   add_host(phase, request.host_launches * (captured ? host.captured_us : host.eager_us).value * us);
 }
 
