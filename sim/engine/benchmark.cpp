@@ -3,14 +3,14 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 #include <type_traits>
 
 #include "model/base/formatted.h"
 #include "model/base/units.h"
 #include "model/build_plan.h"
 #include "sim/engine/config_notes.h"
-#include "sim/engine/phase.h"
-#include "sim/plan_options.h"
+#include "sim/engine/passes.h"
 
 namespace specstep {
 
@@ -20,80 +20,51 @@ namespace {
 /// windows saturate), so the mean over a few evenly spaced points is the mean over all steps but for the kinks.
 constexpr std::int64_t context_points = 5;
 
-double median(std::vector<double> values) {
-  std::sort(values.begin(), values.end());
-  const std::size_t half = values.size() / 2;
-  return values.size() % 2 == 1 ? values[half] : (values[half - 1] + values[half]) / 2;
-}
-
 class Benchmark {
  public:
-  Benchmark(const RunConfig& config, Executor& executor, const Progress& progress)
+  Benchmark(const RunConfig& config, PassSource& passes, bool measures)
       : config_(config),
-        executor_(executor),
-        progress_(progress),
-        samples_(executor.measures() ? static_cast<std::size_t>(config.measure.runs) : 1) {
-    result_.executor = executor.name();
+        passes_(passes),
+        measures_(measures),
+        samples_(measures ? static_cast<std::size_t>(config.measure.runs) : 1) {
     result_.config = config;
   }
 
-  RunResult run() {
+  RunResult run(const Executor& executor) {
     check_memory();
     prefill();
-    decode();
-    if (config_.speculative()) cycle();
+    steps();
     whole_request();
     memory_and_graphs();
     finish_provenance();
-    of_executor();
+    of_executor(executor);
+    return std::move(result_);
+  }
+
+  RunResult steps_alone() {
+    steps();
     return std::move(result_);
   }
 
  private:
-  PlanOptions options() const { return plan_options(config_); }
+  void steps() {
+    decode();
+    if (config_.speculative()) cycle();
+  }
+
   std::int64_t verify_tokens() const { return config_.speculation.verify_tokens(); }
 
   /// Carries out one pass and notes where its time went, weighted into the provenance.
   PhaseResult pass(PassKind kind, std::int64_t tokens_each, std::int64_t context, double weight, bool draft_model) {
     const LaunchChoice choice = choose_launch(config_.engine, kind, config_.workload.batch, config_.speculative());
-    const PassShape shape{kind, choice.padded_batch, tokens_each, context};
-    Plan plan = draft_model ? build_draft_plan(*config_.draft, config_.parallel, shape, options())
-                            : build_plan(config_.stack, config_.parallel, shape, options());
-    const std::unique_ptr<PreparedPlan> prepared = executor_.prepare(std::move(plan), choice.launch);
-    if (progress_) progress_(formatted("{}{} at {} tokens", draft_model ? "draft's " : "", name_of(kind), context));
-    std::vector<double> seconds = measured(*prepared);
-    Timeline timeline = prepared->run(true);
-    if (seconds.empty())
-      seconds.push_back(timeline.seconds);
-    else
-      scale(timeline, median(seconds));
-    for (const std::string& note : prepared->notes())
+    PassOutcome out =
+        passes_.carry_out({{kind, choice.padded_batch, tokens_each, context}, choice.launch, draft_model});
+    for (const std::string& note : out.notes)
       if (std::find(result_.notes.begin(), result_.notes.end(), note) == result_.notes.end())
         result_.notes.push_back(note);
-    for (const StepTime& span : timeline.spans) {
-      time_by_source_[name_of(span.provenance)] += weight * span.seconds;
-      if (span.extrapolated) time_by_source_["extrapolated"] += weight * span.seconds;
-    }
-    PhaseResult out = phase_of(*prepared, timeline, config_.workload.batch);
-    out.samples = std::move(seconds);
-    return out;
-  }
-
-  /// Untraced seconds of each counted run; nothing when the executor gives the same time at every call.
-  std::vector<double> measured(PreparedPlan& prepared) const {
-    std::vector<double> seconds;
-    if (!executor_.measures()) return seconds;
-    for (std::int64_t i = 0; i < config_.measure.warmup; ++i) prepared.run(false);
-    for (std::int64_t i = 0; i < config_.measure.runs; ++i) seconds.push_back(prepared.run(false).seconds);
-    return seconds;
-  }
-
-  /// A trace shows where the time goes; how much there is the untraced runs say.
-  static void scale(Timeline& timeline, double seconds) {
-    const double factor = timeline.seconds > 0 ? seconds / timeline.seconds : 0;
-    timeline.seconds = seconds;
-    for (double& part : timeline.parts) part *= factor;
-    for (StepTime& span : timeline.spans) span.seconds *= factor;
+    for (std::size_t i = 0; i < out.by_source.size(); ++i) by_source_[i] += weight * out.by_source[i];
+    extrapolated_ += weight * out.extrapolated;
+    return std::move(out.phase);
   }
 
   /// A pass repeated `times` over a generation whose context grows from the prompt on; the mean of all repeats.
@@ -232,9 +203,13 @@ class Benchmark {
   }
 
   void finish_provenance() {
-    double all = 0;
-    for (const std::string& source : EnumNames<comm::Provenance>::names()) all += time_by_source_[source];
-    for (const auto& [source, seconds] : time_by_source_) result_.provenance[source] = all > 0 ? seconds / all : 0;
+    const double all = std::accumulate(by_source_.begin(), by_source_.end(), 0.0);
+    const auto put_share = [&](const std::string& source, double seconds) {
+      if (seconds > 0) result_.provenance[source] = seconds / all;
+    };
+    for (std::size_t i = 0; i < by_source_.size(); ++i)
+      put_share(EnumNames<comm::Provenance>::names()[i], by_source_[i]);
+    put_share("extrapolated", extrapolated_);
   }
 
   void put_allreduce(const PhaseResult& phase) {
@@ -258,8 +233,8 @@ class Benchmark {
     m.value = median(m.samples);
     m.low = *std::min_element(m.samples.begin(), m.samples.end());
     m.high = *std::max_element(m.samples.begin(), m.samples.end());
-    m.interval = executor_.measures() ? formatted("smallest and largest of {} runs", samples_)
-                                      : std::string("none: a price has no samples");
+    m.interval = measures_ ? formatted("smallest and largest of {} runs", samples_)
+                           : std::string("none: a price has no samples");
     result_.metrics[name] = std::move(m);
   }
 
@@ -269,28 +244,35 @@ class Benchmark {
   }
 
   /// What only the executor knows of the run.
-  void of_executor() {
-    for (const auto& [name, value] : executor_.metrics()) put(name, value);
-    for (const std::string& note : executor_.notes()) result_.notes.push_back(note);
-    result_.devices = executor_.devices();
+  void of_executor(const Executor& executor) {
+    result_.executor = executor.name();
+    for (const auto& [name, value] : executor.metrics()) put(name, value);
+    for (const std::string& note : executor.notes()) result_.notes.push_back(note);
+    result_.devices = executor.devices();
   }
 
   const RunConfig& config_;
-  Executor& executor_;
-  const Progress& progress_;
+  PassSource& passes_;
+  bool measures_;
   std::size_t samples_;  // of every metric
   RunResult result_;
-  std::map<std::string, double> time_by_source_;
+  std::array<double, 4> by_source_{};  // seconds, by comm::Provenance
+  double extrapolated_ = 0;
   std::vector<double> ttft_, step_, cycle_;  // seconds, by sample
   double cycles_ = 0;
 };
 
 }  // namespace
 
+RunResult run_steps(const RunConfig& config, PassSource& passes) {
+  return Benchmark(config, passes, false).steps_alone();
+}
+
 RunResult run_benchmark(const RunConfig& config, Executor& executor, const Progress& progress) {
   Generator* generator = executor.generator();
-  RunResult result =
-      generator ? run_measured(config, executor, *generator, progress) : Benchmark(config, executor, progress).run();
+  ExecutorPasses passes(config, executor, progress);
+  RunResult result = generator ? run_measured(config, executor, *generator, progress)
+                               : Benchmark(config, passes, executor.measures()).run(executor);
   const std::vector<std::string> notes = config_notes(config);
   result.notes.insert(result.notes.begin(), notes.begin(), notes.end());
   return result;
