@@ -56,6 +56,9 @@ LaunchChoice choose_launch(const EngineSpec& engine, PassKind kind, std::int64_t
 
 CycleRules cycle_rules(const EngineSpec& engine, bool tree) {
   if (engine.cycle) return engine.cycle->rules;
+  const std::string preset = name_of(engine.preset);
+  if (preset == "vllm") return CycleRules::vllm;
+  if (preset == "trtllm") return CycleRules::tensorrt_llm;
   // SGLang's V2 drafts chains only; it is the default since 2026.
   return tree ? CycleRules::sglang_v1 : CycleRules::sglang_v2;
 }

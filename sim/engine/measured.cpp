@@ -6,6 +6,7 @@
 #include "model/base/units.h"
 #include "model/build_plan.h"
 #include "sim/engine/generated_text.h"
+#include "sim/engine/passes.h"
 #include "sim/engine/phase.h"
 #include "sim/plan_options.h"
 

@@ -70,7 +70,7 @@ void check(const DelaySpec& d, Checker& c) {
 void describe(Fields& f, SkewSpec& s) {
   f.optional("name", s.name, "name of the observation");
   f.required("source", s.source, "where it comes from: report, date");
-  f.optional("of", s.of, "wait: from the first rank's arrival to the last one's; rank: the delay of each rank");
+  f.required("of", s.of, "wait: from the first rank's arrival to the last one's; rank: the delay of each rank");
   f.optional("ranks", s.ranks, "of wait: ranks among which it was observed; 0 = not told", {.min = 0, .max = 4096});
   f.optional("captured", s.captured, "delays in passes that run as a CUDA graph; left out: ranks arrive together");
   f.optional("eager", s.eager, "delays in passes launched kernel by kernel; left out: ranks arrive together");
