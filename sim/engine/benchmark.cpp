@@ -11,6 +11,7 @@
 #include "sim/engine/break_even.h"
 #include "sim/engine/config_notes.h"
 #include "sim/engine/pass_series.h"
+#include "sim/engine/serving.h"
 
 namespace specstep {
 
@@ -32,7 +33,7 @@ class Benchmark {
     steps();
     whole_request();
     result_.notes = passes_.notes();
-    memory_and_graphs();
+    add_serving(result_);
     result_.provenance = passes_.provenance();
     of_executor(executor);
     return std::move(result_);
@@ -81,7 +82,7 @@ class Benchmark {
   double launch_seconds(const PhaseResult& phase) const {
     const EngineHostSpec host = config_.engine.host();
     const double node =
-        phase.launch == Launch::captured ? host.graph_node_us.value : config_.machine.gpu.eager_launch_us.value;
+        phase.launch != Launch::eager ? host.graph_node_us.value : config_.machine.gpu.eager_launch_us.value;
     return host.given() ? phase.cost.nodes * node * us : 0;
   }
 
@@ -180,38 +181,10 @@ class Benchmark {
     put("benchmark.tok_s_per_user", rate);
   }
 
-  void memory_and_graphs() {
-    double weights = weight_memory(config_.stack, config_.parallel);
-    if (config_.drafts_with_model()) weights += weight_memory(*config_.draft, config_.parallel);
-    put("memory.weights_gib", weights / gib);
-    const PassKind main = config_.speculative() ? PassKind::verify : PassKind::decode;
-    const LaunchChoice choice = choose_launch(config_.engine, main, config_.workload.batch, config_.speculative());
-    put("graph.count", static_cast<double>(captured_batches(config_.engine, config_.speculative()).size()));
-    put("graph.padded_batch", static_cast<double>(choice.padded_batch));
-    if (choice.launch == Launch::eager) note_eager(main);
-  }
-
-  void note_eager(PassKind kind) {
-    const std::int64_t batch = config_.workload.batch;
-    if (config_.engine.phases.of(kind) == Launch::eager)
-      return result_.notes.push_back(formatted("{} runs eagerly: engine.phases says so", name_of(kind)));
-    const std::vector<std::int64_t> sizes = captured_batches(config_.engine, config_.speculative());
-    result_.notes.push_back(
-        formatted("{} runs eagerly at batch {}: with graph.max_batch {} the largest size this engine captures is {}",
-                  name_of(kind), batch, config_.engine.graph.max_batch, sizes.empty() ? 0 : sizes.back()));
-  }
-
-  /// An engine would not start: its weights alone exceed the GPU.
-  void check_memory() const {
-    double weights = weight_memory(config_.stack, config_.parallel);
-    if (config_.drafts_with_model()) weights += weight_memory(*config_.draft, config_.parallel);
-    const double have = config_.machine.gpu.memory_gib.value;
-    if (weights / gib > have)
-      throw Error(
-          formatted("Not enough memory: the weights need {:.1f} GiB on each GPU, which has {:.1f} GiB; more ranks "
-                    "(parallel.tensor), "
-                    "smaller weight formats or a larger GPU would fit",
-                    weights / gib, have));
+  /// Prices are those of an engine that has started; an executor that measures needs room for its own weights alone.
+  void check_memory() {
+    if (measures_) return require_weights_fit(config_);
+    result_.memory = require_start(config_);
   }
 
   void put_allreduce(const PhaseResult& phase) {

@@ -5,6 +5,7 @@
 #include <numeric>
 
 #include "model/base/units.h"
+#include "sim/engine/launch.h"
 
 namespace specstep {
 
@@ -49,8 +50,7 @@ PhaseResult emptied(const PhaseResult& one) {
 void add_host(PhaseResult& phase, double seconds) { add_part(phase, Part::host, seconds); }
 
 PhaseResult PassSeries::once(const PassUse& use, std::int64_t context) {
-  const LaunchChoice choice =
-      choose_launch(config_.engine, use.launched_as, config_.workload.batch, config_.speculative());
+  const LaunchChoice choice = choose_launch(config_, use.launched_as, config_.workload.batch);
   PassOutcome out =
       source_.carry_out({{use.kind, choice.padded_batch, use.tokens_each, context}, choice.launch, use.draft_model});
   for (const std::string& note : out.notes)
@@ -81,7 +81,7 @@ void PassSeries::add_engine_time(PhaseResult& phase, const PassUse& use) const {
   add_part(phase, Part::skew, wait * static_cast<double>(phase.allreduces));
   const EngineHostSpec all = config_.engine.host();
   const HostWork& host = all.of(use.kind);
-  add_host(phase, use.host_launches * (captured ? host.captured_us : host.eager_us).value * us);
+  add_host(phase, use.host_launches * (phase.launch == Launch::eager ? host.eager_us : host.captured_us).value * us);
 }
 
 PhaseResult PassSeries::growing(const PassUse& use) {

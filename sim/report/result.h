@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "sim/config.h"
+#include "sim/engine/budget.h"
 #include "sim/executor.h"
 
 namespace specstep {
@@ -59,6 +60,7 @@ struct RunResult {
   std::vector<CycleTerm> cycle_terms;        // largest first; sums to cycle - decode step
   std::map<std::string, double> provenance;  // share of the run's time by source
   std::vector<DeviceFacts> devices;          // GPUs that it ran on
+  std::optional<MemoryBudget> memory;        // nothing for an executor that measures
   std::optional<GeneratedText> generation;   // nothing for an executor that has no tokens
   std::vector<std::string> notes;            // assumptions a reader must know
 };

@@ -4,6 +4,7 @@
 
 #include "model/base/formatted.h"
 #include "model/base/units.h"
+#include "sim/report/memory_report.h"
 #include "sim/report/metrics.h"
 #include "sim/report/result.h"
 
@@ -135,7 +136,8 @@ std::string study_row(const std::string& run, const std::string& metric, const s
 }  // namespace
 
 std::string to_text(const RunResult& r) {
-  return header(r) + "\n" + metrics_table(r) + breakdown_table(r) + speculation_lines(r) + provenance_line(r);
+  const std::string memory = r.memory ? memory_text(*r.memory) : "";
+  return header(r) + "\n" + metrics_table(r) + breakdown_table(r) + speculation_lines(r) + memory + provenance_line(r);
 }
 
 std::string to_text(const StudyResult& study) {
