@@ -93,6 +93,9 @@ void describe(Fields& f, AcceptanceSpec& a) {
   f.optional("length", a.length, "acceptance length: tokens emitted per verify, 1 + accepted drafts", any_length);
   f.optional("draft_acceptance_rate", a.draft_acceptance_rate,
              "accepted / proposed drafts, as vLLM logs it: (length - 1) / K", chance);
+  f.optional("ranks", a.ranks,
+             "chance that the draft's best guess is right, its second, ...: for trees, whose shape then decides",
+             chance);
   f.optional("decay", a.decay, "conditional chances that fall by a constant ratio");
   f.optional("histogram", a.histogram, "recorded lengths, counted");
   f.optional("trace", a.trace, "recorded lengths, in order");
@@ -102,16 +105,21 @@ void describe(Fields& f, AcceptanceSpec& a) {
 
 void check(const AcceptanceSpec& a, Checker& c) {
   const bool reported = !a.survival.empty() || a.length || a.draft_acceptance_rate;
-  const int ways = (a.conditional.empty() ? 0 : 1) + (a.rate ? 1 : 0) + (a.decay ? 1 : 0) + (a.histogram ? 1 : 0) +
-                   (a.trace ? 1 : 0) + (a.dataset ? 1 : 0) + (a.simulated ? 1 : 0) + (reported ? 1 : 0);
+  const int ways = (a.conditional.empty() ? 0 : 1) + (a.rate ? 1 : 0) + (a.ranks.empty() ? 0 : 1) + (a.decay ? 1 : 0) +
+                   (a.histogram ? 1 : 0) + (a.trace ? 1 : 0) + (a.dataset ? 1 : 0) + (a.simulated ? 1 : 0) +
+                   (reported ? 1 : 0);
   if (ways != 1)
     c.fail(
         "", ways == 0 ? "is empty" : formatted("is told in {} ways", ways),
         a.rate && reported
             ? "one of them: 'rate' is one conditional chance; accepted / proposed drafts is 'draft_acceptance_rate', "
               "which may stand beside length and survival"
-            : "exactly one of conditional, survival, rate, length, decay, histogram, trace, dataset and simulated; "
+            : "exactly one of conditional, survival, rate, length, ranks, decay, histogram, trace, dataset and "
+              "simulated; "
               "of length, survival and draft_acceptance_rate several, which then must agree");
+  if (!std::is_sorted(a.ranks.rbegin(), a.ranks.rend()) ||
+      std::accumulate(a.ranks.begin(), a.ranks.end(), 0.0) > 1 + 1e-9)
+    c.fail("ranks", "are no chances of guesses in order", "each at most the one before, 1 at most in all");
   if (!std::is_sorted(a.survival.rbegin(), a.survival.rend()))
     c.fail("survival", "grows", "each at most the one before; chances given the one before are 'conditional'");
 }

@@ -88,7 +88,7 @@ Acceptance of_simulated(const SimulatedSpec& s, std::int64_t drafts) {
 
 }  // namespace
 
-Acceptance acceptance_of(const AcceptanceSpec& a, std::int64_t drafts) {
+Acceptance acceptance_of(const AcceptanceSpec& a, std::int64_t drafts, const std::optional<DraftTree>& tree) {
   const auto n = static_cast<std::size_t>(drafts);
   const auto first = [n](const std::vector<double>& list) {
     return std::vector<double>(list.begin(), list.begin() + static_cast<std::ptrdiff_t>(std::min(n, list.size())));
@@ -96,6 +96,7 @@ Acceptance acceptance_of(const AcceptanceSpec& a, std::int64_t drafts) {
   if (!a.survival.empty()) return Acceptance(first(a.survival));
   if (!a.conditional.empty()) return Acceptance::of_conditional(first(a.conditional));
   if (a.rate) return Acceptance::of_conditional(std::vector<double>(n, *a.rate));
+  if (!a.ranks.empty()) return Acceptance(tree_survival(a.ranks, tree.value_or(DraftTree{drafts, 1, drafts + 1})));
   if (a.decay) return Acceptance::of_conditional(decayed(*a.decay, drafts));
   if (a.histogram) return of_histogram(*a.histogram, drafts);
   if (a.trace) return of_trace(*a.trace, drafts);

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "model/acceptance.h"
+#include "model/acceptance_tree.h"
 #include "model/base/describe.h"
 
 namespace specstep {
@@ -75,6 +76,7 @@ struct AcceptanceSpec {
   std::optional<double> rate;                   // constant p_i
   std::optional<double> length;                 // 1 + accepted drafts
   std::optional<double> draft_acceptance_rate;  // accepted / proposed drafts
+  std::vector<double> ranks;                    // chance that the draft's best, second, ... guess is right
   std::optional<DecaySpec> decay;
   std::optional<HistogramSpec> histogram;
   std::optional<TraceSpec> trace;
@@ -82,8 +84,9 @@ struct AcceptanceSpec {
   std::optional<SimulatedSpec> simulated;
 };
 
-/// The distribution at `drafts` drafts. A length alone becomes the constant chance that gives it.
-Acceptance acceptance_of(const AcceptanceSpec& a, std::int64_t drafts);
+/// The distribution at `drafts` drafts, or of a tree of as many steps. A length alone becomes the constant chance that
+/// gives it; only ranks tell trees of one depth apart, everything else is told by depth.
+Acceptance acceptance_of(const AcceptanceSpec& a, std::int64_t drafts, const std::optional<DraftTree>& tree = {});
 
 /// Shorthands of acceptance_of.
 std::vector<double> survival_of(const AcceptanceSpec& a, std::int64_t drafts);

@@ -52,6 +52,22 @@ TEST(AcceptanceSpec, OneWayOnly) {
   EXPECT_THAT(refusal("{length: 3.24, survival: [0.763, 0.623, 0.459, 0.396]}"), testing::HasSubstr("accepted"));
 }
 
+// A chain follows the best guess; a full tree of two guesses and two steps accepts whatever one of the two is right.
+TEST(AcceptanceSpec, RanksMakeTreesDiffer) {
+  const AcceptanceSpec a = read("ranks: [0.6, 0.2, 0.1]");
+  EXPECT_NEAR(accept_length(a, 3), 1 + 0.6 + 0.36 + 0.216, 1e-12);
+  const auto length = [&](std::int64_t steps, std::int64_t topk, std::int64_t tokens) {
+    return acceptance_of(a, steps, DraftTree{steps, topk, tokens}).length();
+  };
+  EXPECT_NEAR(length(1, 3, 4), 1 + 0.9, 1e-12);
+  EXPECT_NEAR(length(2, 2, 7), 1 + 0.8 + 0.64, 1e-12);
+  // Four nodes of that tree, by hand: 0.6, 0.36 below it, 0.2, and one of the two of 0.12.
+  EXPECT_NEAR(length(2, 2, 5), 1 + (0.6 + 0.2) + (0.36 + 0.12), 1e-12);
+  EXPECT_NEAR(length(3, 1, 4), accept_length(a, 3), 1e-12);
+  EXPECT_THAT(refusal("ranks: [0.6, 0.5]"), testing::HasSubstr("1 at most in all"));
+  EXPECT_THAT(refusal("ranks: [0.2, 0.5]"), testing::HasSubstr("in order"));
+}
+
 struct Golden {
   std::int64_t drafts;
   double length, rate_percent;

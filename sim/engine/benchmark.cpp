@@ -89,7 +89,10 @@ class Benchmark {
   void cycle() {
     if (!config_.speculation.acceptance)
       throw InputError({{}, "speculation.acceptance", "missing", "how many drafts are accepted: they are only priced"});
-    result_.acceptance = acceptance_of(*config_.speculation.acceptance, config_.speculation.depth());
+    const SpeculationSpec& s = config_.speculation;
+    std::optional<DraftTree> tree;
+    if (s.tree) tree = DraftTree{s.tree->steps, s.tree->topk, s.tree->verify_tokens};
+    result_.acceptance = acceptance_of(*s.acceptance, s.depth(), tree);
     length_ = result_.acceptance->length();
     cycles_ = static_cast<double>(config_.workload.output_tokens - 1) / length_;
     std::vector<PhaseResult> phases{
