@@ -81,7 +81,7 @@ void PassSeries::add_engine_time(PhaseResult& phase, const PassUse& use) const {
   add_part(phase, Part::skew, wait * static_cast<double>(phase.allreduces));
   const EngineHostSpec all = config_.engine.host();
   const HostWork& host = all.of(use.kind);
-  add_host(phase, use.host_launches * (phase.launch == Launch::eager ? host.eager_us : host.captured_us).value * us);
+  add_host(phase, use.host_launches * seconds_of(phase.launch == Launch::eager ? host.eager_us : host.captured_us));
 }
 
 PhaseResult PassSeries::growing(const PassUse& use) {
