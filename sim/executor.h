@@ -43,6 +43,7 @@ struct Timeline {
   std::vector<StepTime> spans;   // one for each step of the plan, when traced
   double in_situ_seconds = 0;    // one in-layer allreduce inside the pass, where that was measured
   double allreduce_seconds = 0;  // one in-layer allreduce, isolated, where it is not that of its span
+  double host_seconds = 0;       // that the host needs to launch it, where that is priced
 };
 
 /// How drafts fared over all verify passes of all sequences.

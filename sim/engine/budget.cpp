@@ -206,7 +206,7 @@ class Ledger {
     out_.graphs_in_pool =
         rule_ == MemoryRule::utilisation && spec_.graph_estimate.value_or(is_since(config_.engine.version, "0.21"));
     if (rule_ == MemoryRule::utilisation)
-      out_.kv = f * out_.usable - both - out_.context - out_.comm_bytes() - out_.activations -
+      out_.kv = f * out_.usable - (out_.usable - out_.free_before) - both - out_.activations -
                 (out_.graphs_in_pool ? out_.graphs : 0);
     else if (rule_ == MemoryRule::free_share)
       out_.kv = f * (out_.free_before - both - out_.activations);
@@ -230,7 +230,7 @@ class Ledger {
   void after() {
     const double pool = std::max(out_.kv, 0.0);
     const double later = out_.weights + out_.draft_weights + pool + out_.graphs + out_.activations;
-    out_.process = out_.context + out_.comm_bytes() + later;
+    out_.process = out_.usable - out_.free_before + later;
     out_.left = out_.free_before - later;
   }
 

@@ -35,8 +35,10 @@ std::string share_text(const MemoryBudget& b) {
 /// What the share is of, and what is taken from it.
 std::string pool_text(const MemoryBudget& b) {
   const double f = b.fraction.value;
-  if (b.rule == "utilisation") return formatted("{:.4f} x {:.2f} GiB less all above", f, b.usable / gib);
-  if (b.rule == "free_share") return formatted("{:.4f} of what weights and activations leave", f);
+  if (b.rule == "utilisation")
+    return formatted("share - {:.2f} GiB taken before - weights - activations{}", (b.usable - b.free_before) / gib,
+                     b.graphs_in_pool ? " - graphs" : "");
+  if (b.rule == "free_share") return formatted("{:.4f} of what weights and activations leave free", f);
   return formatted("{:.4f} x {:.2f} GiB free - {:.2f} GiB of weights", f, b.free_before / gib, b.weights / gib);
 }
 
@@ -58,8 +60,9 @@ std::vector<MemoryTerm> memory_terms(const MemoryBudget& b) {
                  b.activations_given});
   out.push_back(
       {"graphs", b.graphs, how(b.graphs_given, b.graphs_how.empty() ? "none" : b.graphs_how), b.graphs_given});
-  out.push_back(
-      {"share", b.fraction.value * (b.rule == "utilisation" ? b.usable : b.free_before), share_text(b), false});
+  if (b.rule != "free_share")
+    out.push_back(
+        {"share", b.fraction.value * (b.rule == "utilisation" ? b.usable : b.free_before), share_text(b), false});
   out.push_back(
       {"KV pool", b.kv,
        formatted("{}: {} tokens of {} B{}, {} requests of {}", pool_text(b), grouped(b.kv_tokens),

@@ -26,6 +26,7 @@ struct PhaseResult {
   std::int64_t allreduce_bytes = 0;  // one payload
   double allreduce_seconds = 0;      // one in-layer call
   double in_situ_seconds = 0;        // the same inside the pass, where that was measured
+  double host_seconds = 0;           // that the host needs to launch the pass, where that is priced
   Breakdown parts{};
   Cost cost;
 };
