@@ -128,6 +128,25 @@ TEST(Budget, VllmGraphsInsideTheShareOrBeside) {
   EXPECT_DOUBLE_EQ(of("0.21").fraction.value, 0.9);
 }
 
+// Kimi-K2.6 on 8x RTX PRO 6000 under vLLM, fp8 cache, tokens of the pool at start (local-inference-lab/rtx6kpro@e2c2b95
+// models/kimi-k25.md and kimi-k26-v2.md): 449,600 at 0.93; 491,200 at 0.94, 442,192 with an MLA draft. Nothing is
+// fitted to these.
+TEST(Budget, VllmPoolsOfKimi) {
+  const auto tokens = [](const std::string& share, bool drafted) {
+    std::vector<std::string> sets{"machine=8x-rtx-pro-6000", "engine=vllm-0.20", "engine.memory.fraction=" + share,
+                                  "stack.kv=fp8"};
+    if (drafted) {
+      sets.emplace_back("draft=kimi-k2.5-eagle3-mla");
+      sets.emplace_back("speculation={method: eagle3, acceptance: {rate: 0.5}}");
+    }
+    return static_cast<double>(budget("seed/baseline-graph128", sets).kv_tokens);
+  };
+  EXPECT_NEAR(tokens("0.93", false) / 449600, 1, 0.08);
+  EXPECT_NEAR(tokens("0.94", false) / 491200, 1, 0.08);
+  EXPECT_NEAR(tokens("0.94", true) / 442192, 1, 0.08);
+  EXPECT_NEAR((tokens("0.94", false) - tokens("0.94", true)) / (491200 - 442192), 1, 0.15) << "what the draft costs";
+}
+
 // A card at 0.98 whose graphs come beside the share: 136.00 MiB asked for with 120.88 MiB free.
 TEST(Budget, SaysByHowMuchItDoesNotFit) {
   const MemoryBudget b =
