@@ -81,9 +81,8 @@ class Benchmark {
   /// Time that the host spends on launching a pass, beside the device.
   double launch_seconds(const PhaseResult& phase) const {
     const EngineHostSpec host = config_.engine.host();
-    const double node =
-        phase.launch == Launch::eager ? config_.machine.gpu.eager_launch_us.value * us : seconds_of(host.graph_node_us);
-    return host.given() ? phase.cost.nodes * node : 0;
+    if (!host.given()) return 0;
+    return phase.launch == Launch::captured ? phase.cost.nodes * seconds_of(host.graph_node_us) : phase.host_seconds;
   }
 
   void cycle() {
