@@ -1,14 +1,11 @@
 #include "sim/cost/projected.h"
 
-#include "sim/engine/launch.h"
-
 namespace specstep {
 
 bool verify_projects_context(const RunConfig& config) {
   const EngineSpec& e = config.engine;
   return e.preset == EnginePreset::vllm && config.stack.attention.kind == AttentionKind::mla &&
-         support_of(e.attention_backend) < GraphSupport::uniform_batch &&
-         choose_launch(config, PassKind::verify, config.workload.batch).launch != Launch::captured;
+         support_of(e.attention_backend) < GraphSupport::uniform_batch && e.phases.verify != Launch::captured;
 }
 
 KernelPrice price_projected(const GpuSpec& gpu, const AttentionSpec& heads, const Attention& op) {

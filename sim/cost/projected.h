@@ -7,7 +7,8 @@
 namespace specstep {
 
 /// Whether verify passes of a run take that path: vLLM sends queries of more than one token there where the attention
-/// backend has no uniform batches and the pass is not one graph (vllm-project/vllm v1 mla/common.py, early 2026).
+/// backend has no uniform batches, unless engine.phases says that it captures them (vllm-project/vllm v1 mla/common.py,
+/// early 2026).
 bool verify_projects_context(const RunConfig& config);
 
 /// Seconds of one layer's attention on that path instead of the absorbed form of decode: the cached latents of the
