@@ -8,6 +8,7 @@
 #include "model/base/formatted.h"
 #include "model/base/units.h"
 #include "sim/comm_served.h"
+#include "sim/cost/projected.h"
 #include "sim/engine/launch.h"
 
 namespace specstep {
@@ -68,7 +69,9 @@ CostExecutor::CostExecutor(const RunConfig& config)
     : gpu_(config.machine.gpu),
       graph_(config.engine.graph),
       comm_(config.comm),
-      pricer_(comm::build_topology(config.machine.fabric)) {}
+      pricer_(comm::build_topology(config.machine.fabric)) {
+  if (config.speculative() && verify_projects_context(config)) projected_ = config.stack.attention;
+}
 
 /// Who carries a call. Choices that the config leaves to a rule, and what a backend does not have, are noted.
 std::string CostExecutor::carrier(const comm::Call& call, PricedPlan& plan) {
@@ -110,7 +113,12 @@ std::unique_ptr<PreparedPlan> CostExecutor::prepare(Plan plan, Launch launch) {
         last.span = {price.seconds + norm, price.provenance, price.extrapolated};
         last.gap = 0;  // a collective's isolated time was taken back to back: its own launch is inside
       } else {
-        const KernelPrice price = price_kernel(gpu_, step.op);
+        const auto* attention = std::get_if<Attention>(&step.op);
+        const bool projects = projected_ && attention && priced->plan().shape.kind == PassKind::verify;
+        const KernelPrice price =
+            projects ? price_projected(gpu_, *projected_, *attention) : price_kernel(gpu_, step.op);
+        if (projects)
+          priced->note("verify attends as prompts do: every pass projects the cached latents of its whole context");
         last.span = {price.seconds, price.provenance, false};
         last.gap = step_nodes * gpu_.graph_node_us.value * us;
       }

@@ -20,6 +20,7 @@ class CostExecutor final : public Executor {
 
   GpuSpec gpu_;
   GraphSpec graph_;
+  std::optional<AttentionSpec> projected_;  // verify passes attend as prompts do
   CommSpec comm_;
   comm::Pricer pricer_;
 };

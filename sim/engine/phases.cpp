@@ -71,15 +71,15 @@ const std::vector<PhaseRow>& phase_rows() {
   return rows;
 }
 
-namespace {
-
-const char* const vllm_modes = "vllm-project/vllm v1 CUDA graph dispatcher, early 2026";
-
 GraphSupport support_of(const std::string& backend) {
   for (const AttentionRow& row : attention_rows())
     if (row.backend == backend) return row.support;
   return GraphSupport::uniform_batch;
 }
+
+namespace {
+
+const char* const vllm_modes = "vllm-project/vllm v1 CUDA graph dispatcher, early 2026";
 
 /// vLLM lowers a mode that the attention cannot do: without whole graphs of these passes it keeps the pieces.
 PhaseChoice vllm_launch(const PhaseQuery& q) {
@@ -87,7 +87,7 @@ PhaseChoice vllm_launch(const PhaseQuery& q) {
   const bool whole = q.mode != GraphMode::piecewise;
   const bool decode_only = q.mode == GraphMode::full_decode_only;
   const bool known = !q.attention_backend.empty();
-  const std::string attention = formatted("attention {} does {} in a graph; {}",
+  const std::string attention = formatted("graph support of attention {}: {}; {}",
                                           known ? q.attention_backend : "(not given)", name_of(support), vllm_modes);
   switch (q.kind) {
     case PassKind::decode:

@@ -30,6 +30,8 @@ struct AttentionRow {
   std::string source;
 };
 const std::vector<AttentionRow>& attention_rows();
+/// Of a backend by name; one that the table does not know is taken to support uniform batches.
+GraphSupport support_of(const std::string& backend);
 
 /// A rule of SGLang or TensorRT-LLM. The first row that fits decides.
 struct PhaseRow {
