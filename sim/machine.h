@@ -1,10 +1,12 @@
 // The hardware of a run: GPUs, the fabric between them, the host that launches. Every number has its source.
 #pragma once
 
+#include <optional>
 #include <string>
 
 #include "comm/fabric.h"
 #include "model/base/quantity.h"
+#include "sim/collective_table.h"
 
 namespace specstep {
 
@@ -42,6 +44,7 @@ struct MachineSpec {
   GpuSpec gpu;
   std::int64_t count = 1;
   comm::FabricSpec fabric;
+  std::optional<CollectiveTable> collectives;  // stands before the price of the fabric where it was measured
 };
 
 void describe(Fields& f, KernelClass& k);
