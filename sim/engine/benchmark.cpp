@@ -195,6 +195,8 @@ class Benchmark {
     };
     put("benchmark.tok_s", [&](std::size_t i) { return rate(i) * batch(); });
     put("benchmark.tok_s_per_user", rate);
+    put("benchmark.seconds",
+        [&](std::size_t i) { return static_cast<double>(config_.workload.output_tokens) / rate(i); });
   }
 
   void memory_and_graphs() {
