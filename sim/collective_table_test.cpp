@@ -68,8 +68,7 @@ TEST(CollectiveTable, AMachineWithMeasurementsIsPricedByThem) {
       "1000000, us: 100}]}]}";
   const auto priced = [](const RunConfig& run) {
     const auto executor = make_executor(run);
-    return executor
-        ->prepare(build_plan(run.stack, run.parallel, {PassKind::decode, 1, 1, 30}), Launch::captured)
+    return executor->prepare(build_plan(run.stack, run.parallel, {PassKind::decode, 1, 1, 30}), Launch::captured)
         ->run(true);
   };
   const Timeline with = priced(load_run("seed/baseline-graph128", {flat}));
