@@ -7,6 +7,8 @@
 
 #include "model/base/describe.h"
 #include "model/pass.h"
+#include "sim/engine/cycle.h"
+#include "sim/engine/skew.h"
 
 namespace specstep {
 
@@ -40,6 +42,8 @@ struct EngineSpec {
   EnginePreset preset = EnginePreset::sglang;
   GraphSpec graph;
   PhaseLaunch phases;
+  CycleSpec cycle;
+  SkewSpec skew;
 };
 
 /// Batch sizes an engine captures. `speculative`: with a draft, which uses a finer list.
@@ -53,6 +57,9 @@ struct LaunchChoice {
   std::int64_t padded_batch = 1;
 };
 LaunchChoice choose_launch(const EngineSpec& engine, PassKind kind, std::int64_t batch, bool speculative);
+
+/// Whose cycle it runs: engine.cycle.rules, else by preset. `tree`: SGLang drafts trees only in V1.
+CycleRules cycle_rules(const EngineSpec& engine, bool tree);
 
 void describe(Fields& f, GraphSpec& g);
 void describe(Fields& f, PhaseLaunch& p);
