@@ -21,6 +21,7 @@ class CostExecutor final : public Executor {
 
   GpuSpec gpu_;
   std::optional<CollectiveTable> collectives_;
+  GraphSpec graph_;
   CommSpec comm_;
   comm::Pricer pricer_;
 };

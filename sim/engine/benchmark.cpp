@@ -10,6 +10,7 @@
 #include "model/build_plan.h"
 #include "sim/engine/config_notes.h"
 #include "sim/engine/passes.h"
+#include "sim/engine/serving.h"
 
 namespace specstep {
 
@@ -30,7 +31,7 @@ class Benchmark {
     if (config_.speculative()) cycle();
     whole_request();
     result_.notes = passes_.notes();
-    memory_and_graphs();
+    add_serving(result_);
     finish_provenance();
     of_executor();
     return std::move(result_);
@@ -166,38 +167,10 @@ class Benchmark {
         [&](std::size_t i) { return static_cast<double>(config_.workload.output_tokens) / rate(i); });
   }
 
-  void memory_and_graphs() {
-    double weights = weight_memory(config_.stack, config_.parallel);
-    if (config_.drafts_with_model()) weights += weight_memory(*config_.draft, config_.parallel);
-    put("memory.weights_gib", weights / gib);
-    const PassKind main = config_.speculative() ? PassKind::verify : PassKind::decode;
-    const LaunchChoice choice = choose_launch(config_.engine, main, config_.workload.batch, config_.speculative());
-    put("graph.count", static_cast<double>(captured_batches(config_.engine, config_.speculative()).size()));
-    put("graph.padded_batch", static_cast<double>(choice.padded_batch));
-    if (choice.launch == Launch::eager) note_eager(main);
-  }
-
-  void note_eager(PassKind kind) {
-    const std::int64_t batch = config_.workload.batch;
-    if (config_.engine.phases.of(kind) == Launch::eager)
-      return result_.notes.push_back(formatted("{} runs eagerly: engine.phases says so", name_of(kind)));
-    const std::vector<std::int64_t> sizes = captured_batches(config_.engine, config_.speculative());
-    result_.notes.push_back(
-        formatted("{} runs eagerly at batch {}: with graph.max_batch {} the largest size this engine captures is {}",
-                  name_of(kind), batch, config_.engine.graph.max_batch, sizes.empty() ? 0 : sizes.back()));
-  }
-
-  /// An engine would not start: its weights alone exceed the GPU.
-  void check_memory() const {
-    double weights = weight_memory(config_.stack, config_.parallel);
-    if (config_.drafts_with_model()) weights += weight_memory(*config_.draft, config_.parallel);
-    const double have = config_.machine.gpu.memory_gib.value;
-    if (weights / gib > have)
-      throw Error(
-          formatted("Not enough memory: the weights need {:.1f} GiB on each GPU, which has {:.1f} GiB; more ranks "
-                    "(parallel.tensor), "
-                    "smaller weight formats or a larger GPU would fit",
-                    weights / gib, have));
+  /// Prices are those of an engine that has started; an executor that measures needs room for its own weights alone.
+  void check_memory() {
+    if (executor_.measures()) return require_weights_fit(config_);
+    result_.memory = require_start(config_);
   }
 
   void finish_provenance() {

@@ -6,6 +6,7 @@
 #include "model/base/formatted.h"
 #include "model/base/units.h"
 #include "model/build_plan.h"
+#include "sim/engine/launch.h"
 #include "sim/engine/phase.h"
 #include "sim/plan_options.h"
 
@@ -72,8 +73,7 @@ Passes::Passes(const RunConfig& config, Executor& executor, const Progress& prog
       samples_(executor.measures() ? static_cast<std::size_t>(config.measure.runs) : 1) {}
 
 PhaseResult Passes::once(const PassRequest& request, std::int64_t context) {
-  const LaunchChoice choice =
-      choose_launch(config_.engine, request.launched_as, config_.workload.batch, config_.speculative());
+  const LaunchChoice choice = choose_launch(config_, request.launched_as, config_.workload.batch);
   const PassShape shape{request.kind, choice.padded_batch, request.tokens_each, context};
   const PlanOptions options = plan_options(config_);
   Plan plan = request.draft_model ? build_draft_plan(*config_.draft, config_.parallel, shape, options)

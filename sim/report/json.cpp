@@ -4,6 +4,7 @@
 
 #include "model/base/formatted.h"
 #include "sim/environment.h"
+#include "sim/report/memory_report.h"
 #include "sim/report/metrics.h"
 #include "sim/report/result.h"
 
@@ -62,6 +63,7 @@ Json to_json(const RunResult& r) {
               {"metrics", metrics_json(r)},
               {"provenance", r.provenance},
               {"notes", r.notes}};
+  if (r.memory) out["memory"] = memory_json(*r.memory);
   if (r.generation)
     out["generation"] = {{"digest", r.generation->digest},
                          {"plain_digest", r.generation->plain_digest},

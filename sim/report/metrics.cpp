@@ -49,9 +49,14 @@ const std::vector<MetricRow>& metric_rows() {
       {"memory.predicted_gib", "GiB", lower, "device memory of the run on one GPU as counted before it was allocated"},
       {"memory.used_gib", "GiB", lower, "device memory of the run on one GPU as the driver reports it"},
       {"memory.weights_gib", "GiB", lower, "stored weights of one GPU, draft included"},
-      {"graph.count", "graphs", lower, "batch sizes captured for the target"},
+      {"memory.kv_gib", "GiB", higher, "what the engine's rule leaves for the KV pool of one GPU"},
+      {"memory.kv_tokens", "tokens", higher, "tokens of all sequences that the KV pool holds, in whole pages"},
+      {"memory.comm_gib", "GiB", lower, "buffers of NCCL and of other allreduces on one GPU"},
+      {"memory.graph_gib", "GiB", lower, "CUDA graphs of one GPU, those of the draft included"},
+      {"graph.count", "graphs", lower, "sizes captured for the target"},
       {"graph.padded_batch", "sequences", lower,
        "captured batch size that this batch runs at; the batch itself when it runs eagerly"},
+      {"graph.capture_s", "s", lower, "time to capture all graphs when the engine starts"},
   };
   return rows;
 }

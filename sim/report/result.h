@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "sim/config.h"
+#include "sim/engine/budget.h"
 #include "sim/executor.h"
 
 namespace specstep {
@@ -51,6 +52,7 @@ struct RunResult {
   std::map<std::string, Metric> metrics;
   std::map<std::string, double> provenance;  // share of the run's time by source
   std::vector<DeviceFacts> devices;          // GPUs that it ran on
+  std::optional<MemoryBudget> memory;        // nothing for an executor that measures
   std::optional<GeneratedText> generation;   // nothing for an executor that has no tokens
   std::vector<std::string> notes;            // assumptions a reader must know
 };

@@ -4,6 +4,7 @@
 
 #include "model/base/formatted.h"
 #include "model/base/units.h"
+#include "sim/report/memory_report.h"
 #include "sim/report/metrics.h"
 #include "sim/report/result.h"
 
@@ -113,7 +114,8 @@ std::string provenance_line(const RunResult& r) {
 }  // namespace
 
 std::string to_text(const RunResult& r) {
-  return header(r) + "\n" + metrics_table(r) + breakdown_table(r) + provenance_line(r);
+  const std::string memory = r.memory ? memory_text(*r.memory) : "";
+  return header(r) + "\n" + metrics_table(r) + breakdown_table(r) + memory + provenance_line(r);
 }
 
 }  // namespace specstep
