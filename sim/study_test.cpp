@@ -1,57 +1,22 @@
-// Studies: what variants are priced, what intervals and verdicts say, and the shipped ones against their reports.
+// Studies: which variants are priced, and what intervals and verdicts say.
 #include "sim/study.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <cmath>
 #include <nlohmann/json.hpp>
 
-#include "model/base/units.h"
 #include "sim/engine/benchmark.h"
 #include "sim/file_kind.h"
-#include "sim/test_configs.h"
+#include "sim/test_studies.h"
 
 namespace specstep {
 namespace {
 
 using testing::HasSubstr;
-using testing::Not;
-
-ReadStudy read(const std::string& text) {
-  static const ConfigLibrary library(test_configs);
-  ReadOptions options;
-  options.library = &library;
-  return read_study(yaml::parse(text, "study.yaml"), options);
-}
-
-ReadStudy shipped(const std::string& name) {
-  static const ConfigLibrary library(test_configs);
-  ReadOptions options;
-  options.library = &library;
-  return read_study(load_with_base(test_configs / "runs" / (name + ".yaml")), options);
-}
 
 double value(const RunConfig& run, const std::string& metric) {
   return run_benchmark(run, *make_executor(run)).metrics.at(metric).value;
-}
-
-const StudyRow& row_of(const StudyResult& study, const std::string& name) {
-  for (std::size_t i = 0; i < study.rows.size(); ++i)
-    if (study.config.runs[i].name == name) return study.rows[i];
-  throw std::out_of_range(name);
-}
-
-const StudyFigure& figure(const StudyResult& study, const std::string& name) {
-  return row_of(study, name).outcome.figures.at(0);
-}
-
-const HypothesisOutcome& cause(const StudyResult& study, const std::string& row, const std::string& name) {
-  for (std::size_t i = 0; i < study.rows.size(); ++i)
-    for (std::size_t h = 0; h < study.rows[i].hypotheses.size(); ++h)
-      if (study.config.runs[i].name == row && study.config.runs[i].hypotheses[h].name == name)
-        return study.rows[i].hypotheses[h];
-  throw std::out_of_range(name);
 }
 
 const char* const two_rows = R"(
@@ -71,7 +36,7 @@ runs:
 )";
 
 TEST(Study, VariantsAreWhatSetMakesThem) {
-  const ReadStudy study = read(two_rows);
+  const ReadStudy study = read_study_text(two_rows);
   const ReadRow& a = study.rows.at(0);
   EXPECT_EQ(a.variant.command, "specstep run tiny --set workload.batch=2");
   EXPECT_EQ(a.variant.run.workload.batch, 2);
@@ -90,7 +55,7 @@ TEST(Study, VariantsAreWhatSetMakesThem) {
 }
 
 TEST(Study, IntervalsSpanTheInputs) {
-  const StudyResult result = run_study(read(two_rows));
+  const StudyResult result = run_study(read_study_text(two_rows));
   const Metric& step = *result.rows.at(0).outcome.figures.at(0).predicted;
   double low = 1e9, high = 0;
   for (const char* prompt : {"16", "100", "1000"})
@@ -119,7 +84,7 @@ TEST(Study, VerdictsAreThoseOfTheNumbers) {
 
 TEST(Study, FaultsOfAVariantHaveThePlaceOfItsKey) {
   const auto refusal = [](const std::string& rest) {
-    return refusal_of([&] { read("name: s\nruns:\n  - name: a\n    run: tiny\n" + rest); });
+    return refusal_of([&] { read_study_text("name: s\nruns:\n  - name: a\n    run: tiny\n" + rest); });
   };
   EXPECT_THAT(refusal("    set: {workload.batch: 0}\n"),
               HasSubstr("study.yaml:5:27: runs[0]: workload.batch: is '0'; an integer at least 1"));
@@ -146,10 +111,10 @@ TEST(Study, CheckReadsEveryVariant) {
 }
 
 TEST(Study, AnEngineThatDoesNotStartIsAnOutcome) {
-  const StudyResult result =
-      run_study(read("{name: s, runs: [{name: a, run: seed/baseline-graph128, set: {machine.gpu.memory_gib.value: 40}, "
-                     "reported_error: "
-                     "Not enough memory}, {name: b, run: tiny, reported_error: Not enough memory}]}"));
+  const StudyResult result = run_study(read_study_text(
+      "{name: s, runs: [{name: a, run: seed/baseline-graph128, set: {machine.gpu.memory_gib.value: 40}, "
+      "reported_error: "
+      "Not enough memory}, {name: b, run: tiny, reported_error: Not enough memory}]}"));
   EXPECT_FALSE(result.rows[0].outcome.result);
   EXPECT_THAT(result.rows[0].outcome.error, HasSubstr("Not enough memory"));
   const std::string text = to_text(result);
@@ -160,7 +125,7 @@ TEST(Study, AnEngineThatDoesNotStartIsAnOutcome) {
 }
 
 TEST(Study, TextAndJsonHoldWhatWasFound) {
-  StudyResult result = run_study(read(two_rows));
+  StudyResult result = run_study(read_study_text(two_rows));
   const std::string text = to_text(result);
   for (const char* part : {"reported predicted", "interval: workload.prompt_tokens = 100 or 1000", "? deeper",
                            "but then b would be", "specstep run tiny --set workload.batch=2 --set stack.layers=8"})
@@ -185,7 +150,7 @@ TEST(Study, TextAndJsonHoldWhatWasFound) {
 
 // y = 3 + 2 x through three points, by hand; the predictions are linear in the output tokens but for the cache.
 TEST(Study, SlopesAreLeastSquares) {
-  const StudyResult result = run_study(read(
+  const StudyResult result = run_study(read_study_text(
       "{name: s, runs: [{name: a, run: tiny, set: {workload.output_tokens: 100}, reported: {benchmark.seconds: 203}}, "
       "{name: b, run: tiny, set: {workload.output_tokens: 200}, reported: {benchmark.seconds: 403}}, {name: c, run: "
       "tiny, set: {workload.output_tokens: 300}, reported: {benchmark.seconds: 603}}], slopes: [{name: n, over: "
@@ -195,74 +160,6 @@ TEST(Study, SlopesAreLeastSquares) {
     return value(load_run("tiny", {"workload.output_tokens=" + std::to_string(tokens)}), "benchmark.seconds");
   };
   EXPECT_NEAR(*result.slopes[0].predicted, (seconds(300) - seconds(100)) / 200, 1e-12);
-}
-
-// Reported: 82 and 89.5 tok/s for plain decode. Nothing is fitted to either; of the +9 % nothing is explained.
-TEST(SeedStudy, BaselineIsPredictedAndItsGainIsNot) {
-  const StudyResult study = run_study(shipped("seed-study"));
-  EXPECT_LE(std::abs(figure(study, "baseline-graph128").error()), 0.07);
-  EXPECT_EQ(figure(study, "baseline-graph512").predicted->value, figure(study, "baseline-graph128").predicted->value);
-  EXPECT_THAT(to_text(study), HasSubstr("+9.1 % reported, +0.0 % predicted"));
-  EXPECT_THAT(to_text(study), HasSubstr("No\n               mechanism is known"));
-}
-
-// Reported: 38.2 tok/s with the one-stage allreduce forced. The first-run table of the twin says 68.8 us at 8 KiB and
-// 151.2 us at 16 KiB, so 130 us at 14,336 B on the straight line of the logarithms.
-TEST(SeedStudy, ForcedOneStageIsThatOfTheTwin) {
-  const StudyResult study = run_study(shipped("seed-study"));
-  EXPECT_LE(std::abs(figure(study, "custom-1stage").error()), 0.10);
-  const double line = 68.8 * std::pow(14336.0 / 8192, std::log(151.2 / 68.8) / std::log(2.0));
-  EXPECT_NEAR(row_of(study, "custom-1stage").outcome.result->metrics.at("allreduce.isolated_us").value, line, 1e-6);
-  const StudyFigure& idle = cause(study, "custom-1stage", "the twin's second run, GPUs idle").outcome.figures.at(0);
-  EXPECT_NEAR(idle.predicted->value, 42.4, 2.2);  // as computed from the idle table by hand, end to end
-  const StudyFigure& healthy = cause(study, "custom-1stage", "healthy fabric").outcome.figures.at(0);
-  EXPECT_GT(healthy.predicted->value, figure(study, "baseline-graph128").predicted->value);
-}
-
-TEST(SeedStudy, FiveRequestsWithinTenPercentEach) {
-  const StudyResult study = run_study(shipped("seed-five-runs"));
-  ASSERT_EQ(study.rows.size(), 5u);
-  for (const StudyRow& row : study.rows) EXPECT_LE(std::abs(row.outcome.figures.at(0).error()), 0.10);
-  EXPECT_NEAR(*study.slopes.at(0).of_reported, 0.0218, 0.00005);
-  EXPECT_GT(*study.slopes[0].predicted, 0.015);
-}
-
-// A cliff reproduces the report and leaves the baseline alone; NCCL that is slow at every size halves the baseline.
-TEST(SeedStudy, CausesAreHeldAgainstTheBaseline) {
-  const StudyResult study = run_study(shipped("seed-study"));
-  const HypothesisOutcome& cliff = cause(study, "eagle3", "NCCL protocol cliff over 16 KiB");
-  EXPECT_EQ(cliff.outcome.figures[0].agreement, Agreement::spans);
-  EXPECT_EQ(cliff.also.at(0).figures[0].agreement, Agreement::near);
-  const HypothesisOutcome& slow = cause(study, "eagle3", "NCCL as slow as on RTX 6000D throughout");
-  EXPECT_EQ(slow.also.at(0).figures[0].agreement, Agreement::misses);
-  EXPECT_GT(figure(study, "eagle3").predicted->low, figure(study, "baseline-graph128").predicted->value);
-}
-
-// The arithmetic of the stated contradictions: 61 layers, 6.03 GB of weights for one token, 1,792 GB/s.
-TEST(SeedStudy, ContradictionsAreArithmetic) {
-  EXPECT_NEAR(122 * 200e-6, 24.4e-3, 1e-9);
-  EXPECT_NEAR(1 / 89.5, 11.2e-3, 0.05e-3);
-  EXPECT_NEAR((1 / 89.5 - 6.03e9 / 1792e9) / 122, 64e-6, 0.5e-6);
-  EXPECT_NEAR(30e-3 / 122, 246e-6, 0.5e-6);
-  const ReadStudy study = shipped("seed-study");
-  std::string all;
-  for (const Contradiction& c : study.config.contradictions) all += c.figures + c.why;
-  for (const char* figure : {"24.4 ms", "11.2 ms", "64 us", "246 us"}) EXPECT_THAT(all, HasSubstr(figure));
-}
-
-// 28.9 against 121.6 tok/s by one driver setting: right in sign and within 20 %.
-TEST(KimiStudy, StagedPeerAccessCostsAFactorOfFour) {
-  const StudyResult study = run_study(shipped("kimi-k2.6-p2p-study"));
-  EXPECT_LE(std::abs(figure(study, "direct").error()), 0.20);
-  EXPECT_LE(std::abs(figure(study, "staged").error()), 0.20);
-  EXPECT_EQ(cause(study, "staged", "each GPU has its own limit").outcome.figures[0].agreement, Agreement::misses);
-}
-
-// c(K) = 1.08 1.15 1.24 1.36 1.40 of TensorRT-LLM, everything fused and in one graph.
-TEST(DeepSeekStudy, CyclesAreWithinTenPercent) {
-  const StudyResult study = run_study(shipped("deepseek-r1-study"));
-  ASSERT_EQ(study.rows.size(), 5u);
-  for (const StudyRow& row : study.rows) EXPECT_LE(std::abs(row.outcome.figures.at(0).error()), 0.10);
 }
 
 }  // namespace
