@@ -51,6 +51,7 @@ const std::vector<FileKind>& file_kinds() {
       row<CollectiveTable>("collectives", "collectives", "measured times of a machine's allreduces", {"curves"}),
       row<CycleSpec>("cycle", "cycles", "passes of a round of speculation, and host work between them", {"rules"}),
       row<SkewSpec>("skew", "skews", "how late ranks arrive at allreduces", {"of"}),
+      row<AcceptanceDataset>("acceptance", "acceptance", "published acceptance of a model on a data set", {"licence"}),
       row<CommTableFile>("comm-table", "tables", "which backend carries which message sizes", {"table"}),
   };
   return rows;

@@ -85,12 +85,8 @@ void check(const EngineHostSpec& h, Checker& c) {
 void describe(Fields& f, CycleSpec& s) {
   f.optional("name", s.name, "name of the cycle");
   f.optional("source", s.source, "where the rules were read: version, date");
-  f.optional("rules", s.rules, "whose passes a cycle has; left out: those of engine.preset");
+  f.required("rules", s.rules, "whose passes a cycle has");
   f.optional("host", s.host, "what the host does between passes; left out: nothing");
-}
-
-void check(const CycleSpec& s, Checker& c) {
-  if (s.host.given() && !s.rules) c.fail("rules", "missing", "whose cycle the host work belongs to");
 }
 
 }  // namespace specstep

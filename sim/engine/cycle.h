@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cstdint>
-#include <optional>
 #include <string>
 
 #include "model/base/quantity.h"
@@ -47,11 +46,10 @@ struct EngineHostSpec {
   bool given() const;
 };
 
-/// Rules by `engine.preset` when none are named.
 struct CycleSpec {
   std::string name;
   std::string source;
-  std::optional<CycleRules> rules;
+  CycleRules rules = CycleRules::sglang_v2;
   EngineHostSpec host;
 };
 
@@ -79,6 +77,5 @@ void check(const HostWork& h, Checker& c);
 void describe(Fields& f, EngineHostSpec& h);
 void check(const EngineHostSpec& h, Checker& c);
 void describe(Fields& f, CycleSpec& s);
-void check(const CycleSpec& s, Checker& c);
 
 }  // namespace specstep

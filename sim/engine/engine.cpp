@@ -1,16 +1,24 @@
 // Reading of engines, and the faults that single keys do not show.
 #include "sim/engine/engine.h"
 
+#include <algorithm>
+
 #include "model/base/formatted.h"
 
 namespace specstep {
 
 CycleRules cycle_rules(const EngineSpec& engine, bool tree) {
-  if (engine.cycle.rules) return *engine.cycle.rules;
-  if (engine.preset == EnginePreset::vllm) return CycleRules::vllm;
-  if (engine.preset == EnginePreset::trtllm) return CycleRules::tensorrt_llm;
-  // SGLang's V2 drafts chains only; it is the default since 2026.
-  return tree ? CycleRules::sglang_v1 : CycleRules::sglang_v2;
+  if (engine.cycle) return engine.cycle->rules;
+  switch (engine.preset) {
+    case EnginePreset::vllm:
+      return CycleRules::vllm;
+    case EnginePreset::trtllm:
+      return CycleRules::tensorrt_llm;
+    case EnginePreset::sglang:
+      break;
+  }
+  // V2 drafts chains only; it was opt-in in early 2026 (0.5.9) and is the default since.
+  return tree || !is_since(engine.version, "0.5.10") ? CycleRules::sglang_v1 : CycleRules::sglang_v2;
 }
 
 void describe(Fields& f, EngineSpec& e) {
@@ -26,7 +34,8 @@ void describe(Fields& f, EngineSpec& e) {
   f.optional("graph", e.graph, "CUDA graphs");
   f.optional("memory", e.memory, "how GPU memory is shared out");
   f.optional("phases", e.phases, "which kinds of pass are captured, where it is not as the engine's table says");
-  f.part("cycle", e.cycle, "cycles", "passes of a round of speculation, and host work between them", false);
+  f.part("cycle", e.cycle, "cycles",
+         "passes of a round of speculation, and host work between them; left out: by preset and version, none", false);
   f.part("skew", e.skew, "skews", "how late ranks arrive at allreduces; left out: together", false);
 }
 

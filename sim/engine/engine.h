@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 
 #include "sim/engine/cycle.h"
@@ -23,11 +24,13 @@ struct EngineSpec {
   GraphSpec graph;
   MemorySpec memory;
   PhaseLaunch phases;
-  CycleSpec cycle;
-  SkewSpec skew;
+  std::optional<CycleSpec> cycle;  // without one: rules by preset and version, no host work
+  std::optional<SkewSpec> skew;    // without one: ranks arrive together
+
+  EngineHostSpec host() const { return cycle ? cycle->host : EngineHostSpec{}; }
 };
 
-/// Whose cycle it runs: engine.cycle.rules, else by preset. `tree`: SGLang drafts trees only in V1.
+/// Whose cycle it runs: engine.cycle.rules, else by preset and version. `tree`: SGLang drafts trees only in V1.
 CycleRules cycle_rules(const EngineSpec& engine, bool tree);
 
 void describe(Fields& f, EngineSpec& e);

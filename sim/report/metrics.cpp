@@ -24,7 +24,8 @@ const std::vector<MetricRow>& metric_rows() {
       {"speculative.accept_length", "tokens", higher,
        "tokens emitted per verify: 1 + accepted drafts (SGLang's accept length, vLLM's mean acceptance length)"},
       {"speculative.acceptance_rate", "%", higher,
-       "accepted drafts / proposed drafts, counted (vLLM's acceptance rate, newer SGLang's accept rate)"},
+       "accepted drafts / proposed drafts: (acceptance length - 1) / K (vLLM's acceptance rate, newer SGLang's accept "
+       "rate)"},
       {"speculative.accepted_share", "of 1", higher,
        "tokens emitted per verify / tokens verified, counted (older SGLang's accept rate)"},
       {"speculative.break_even_accept_length", "tokens", lower,

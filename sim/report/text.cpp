@@ -89,6 +89,24 @@ std::string breakdown_table(const RunResult& r) {
   return out;
 }
 
+/// What a client sees of acceptance, and why a cycle costs more than a decode step.
+std::string speculation_lines(const RunResult& r) {
+  std::string out;
+  if (r.acceptance) {
+    out += formatted("\nacceptance: length {:.3f}, rate {:.1f} %, accepted by position", r.acceptance->length(),
+                     100 * r.acceptance->rate());
+    for (const double s : r.acceptance->survival()) out += formatted(" {:.3f}", s);
+    out += "\n";
+  }
+  if (r.cycle_terms.empty()) return out;
+  double all = 0;
+  for (const CycleTerm& term : r.cycle_terms) all += term.seconds;
+  out += formatted("a cycle lasts {:.3f} ms longer than a decode step:", all / ms);
+  for (std::size_t i = 0; i < std::min<std::size_t>(r.cycle_terms.size(), 4); ++i)
+    out += formatted("{} {} {:+.3f}", i > 0 ? "," : "", r.cycle_terms[i].name, r.cycle_terms[i].seconds / ms);
+  return out + (r.cycle_terms.size() > 4 ? ", ...\n" : "\n");
+}
+
 std::string generation_line(const RunResult& r) {
   const GeneratedText& g = *r.generation;
   if (!r.config.speculative()) return formatted("generated text: {}\n", g.digest);
@@ -115,7 +133,7 @@ std::string provenance_line(const RunResult& r) {
 
 std::string to_text(const RunResult& r) {
   const std::string memory = r.memory ? memory_text(*r.memory) : "";
-  return header(r) + "\n" + metrics_table(r) + breakdown_table(r) + memory + provenance_line(r);
+  return header(r) + "\n" + metrics_table(r) + breakdown_table(r) + speculation_lines(r) + memory + provenance_line(r);
 }
 
 }  // namespace specstep
