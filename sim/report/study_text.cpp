@@ -50,35 +50,51 @@ std::string interval(const StudyFigure& f) {
   return figure_text(f.predicted->low) + " to " + figure_text(f.predicted->high);
 }
 
-std::string line(const std::string& name, const std::string& metric, const StudyFigure& f, double tolerance) {
+/// Widths of the columns that hold names.
+struct Columns {
+  std::size_t run = 22, metric = 16;
+};
+
+Columns columns_of(const StudyConfig& study) {
+  Columns out;
+  for (const StudyRun& run : study.runs) {
+    out.run = std::max(out.run, run.name.size());
+    for (const auto& [metric, value] : run.reported) out.metric = std::max(out.metric, metric.size());
+  }
+  return out;
+}
+
+std::string line(const Columns& columns, const std::string& name, const StudyFigure& f, double tolerance) {
   const std::string error = f.predicted ? formatted("{:+.1f} %", 100 * f.error()) : "-";
-  const std::string predicted = f.predicted ? figure_text(f.predicted->value) : "-";
+  const std::string shown = f.predicted ? figure_text(f.predicted->value) : "-";
   const std::string says = f.predicted ? verdict(f, tolerance) : "this run has no such metric";
-  return formatted("  {:<22} {:<18} {:>9} {:>9}  {:<16} {:>9}  {}\n", name, metric, figure_text(f.reported), predicted,
-                   interval(f), error, says);
+  return formatted("  {:<{}} {:<{}} {:>9} {:>9}  {:<16} {:>9}  {}\n", name, columns.run, f.metric, columns.metric,
+                   figure_text(f.reported), shown, interval(f), error, says);
 }
 
 /// A row of an engine that was reported not to start, or that does not start here.
-std::string start_line(const StudyRun& spec, const StudyOutcome& outcome) {
+std::string start_line(const Columns& columns, const StudyRun& spec, const StudyOutcome& outcome) {
   const bool reported = !spec.reported_error.empty();
-  const bool agrees = reported == !outcome.error.empty() && outcome.error.starts_with(spec.reported_error);
-  return formatted("  {:<22} {:<18} {:>9} {:>9}  {:<16} {:>9}  {}\n", spec.name, "start-up", reported ? "refused" : "-",
-                   outcome.error.empty() ? "starts" : "refused", "-", "-", agrees ? "agrees" : "misses");
+  const bool agrees = reported && !outcome.error.empty() && outcome.error.starts_with(spec.reported_error);
+  return formatted("  {:<{}} {:<{}} {:>9} {:>9}  {:<16} {:>9}  {}\n", spec.name, columns.run, "start-up",
+                   columns.metric, reported ? "refused" : "-", outcome.error.empty() ? "starts" : "refused", "-", "-",
+                   agrees ? "agrees" : "misses");
 }
 
 std::string table(const StudyResult& study) {
-  std::string out = formatted("  {:<22} {:<18} {:>9} {:>9}  {:<16} {:>9}\n", "run", "metric", "reported", "predicted",
-                              "interval", "error");
+  const Columns columns = columns_of(study.config);
+  std::string out = formatted("  {:<{}} {:<{}} {:>9} {:>9}  {:<16} {:>9}\n", "run", columns.run, "metric",
+                              columns.metric, "reported", "predicted", "interval", "error");
   for (std::size_t i = 0; i < study.rows.size(); ++i) {
     const StudyRun& spec = study.config.runs[i];
     const StudyOutcome& outcome = study.rows[i].outcome;
     if (!spec.reported_error.empty() || !outcome.error.empty()) {
-      out += start_line(spec, outcome);
+      out += start_line(columns, spec, outcome);
       continue;
     }
-    for (const StudyFigure& f : outcome.figures) out += line(spec.name, f.metric, f, spec.tolerance);
+    for (const StudyFigure& f : outcome.figures) out += line(columns, spec.name, f, spec.tolerance);
     if (outcome.figures.empty())
-      out += formatted("  {:<22} {:<18} {:>9} {:>9}\n", spec.name, "benchmark.tok_s", "-",
+      out += formatted("  {:<{}} {:<{}} {:>9} {:>9}\n", spec.name, columns.run, "benchmark.tok_s", columns.metric, "-",
                        figure_text(outcome.result->metrics.at("benchmark.tok_s").value));
   }
   return out;
@@ -147,6 +163,7 @@ std::string explanation(const StudyResult& study, std::size_t i) {
                    formatted("{} = {}{}{}", input.key, values, input.source.empty() ? "" : ", ", input.source));
   }
   if (!spec.unexplained.empty()) out += wrapped("  unexplained: ", spec.unexplained);
+  if (const std::string& error = study.rows[i].outcome.error; !error.empty()) out += wrapped("  engine: ", error);
   for (std::size_t h = 0; h < spec.hypotheses.size(); ++h)
     out += hypothesis_text(study.config, spec, spec.hypotheses[h], study.rows[i].hypotheses[h]);
   return out.empty() ? "" : "\n" + spec.name + "\n" + out;
