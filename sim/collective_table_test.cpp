@@ -51,7 +51,7 @@ TEST(CollectiveTable, FaultsHavePlaces) {
   const auto refusal = [](const std::string& text) { return refusal_of([&] { read(text); }); };
   EXPECT_EQ(refusal("{source: s, ranks: 8, curves: [{backend: ncl, points: [{bytes: 1, us: 1}, {bytes: 2, us: 1}]}]}")
                 .substr(0, 88),
-            "t.yaml:1:34: curves[0].backend: unknown backend 'ncl', did you mean 'nccl'?; nccl, nccl_");
+            "t.yaml:1:42: curves[0].backend: unknown backend 'ncl', did you mean 'nccl'?; nccl, nccl_");
   EXPECT_NE(refusal("{source: s, ranks: 8, curves: [{backend: nccl, points: [{bytes: 2, us: 1}, {bytes: 2, us: 1}]}]}")
                 .find("curves[0].points[1].bytes: does not grow"),
             std::string::npos);

@@ -156,8 +156,10 @@ TEST(TensorParallelStudy, TheGainShrinksWithTheSize) {
   const double one = predicted(study, "qwq-tp1-eagle", "speculative.speedup");
   EXPECT_NEAR(one, 1.43, 0.15);
   EXPECT_LT(predicted(study, "qwq-tp4-eagle", "speculative.speedup"), 0.9 * one);
-  EXPECT_NEAR(predicted(study, "llama-tp8-long", "speculative.tok_s") / 5.88,
-              predicted(study, "llama-tp8-short", "speculative.tok_s") / 2.42, 1e-9);
+  // But for the draft's eager extend, which carries the accepted tokens.
+  EXPECT_NEAR(predicted(study, "llama-tp8-long", "speculative.cycle_ms") /
+                  predicted(study, "llama-tp8-short", "speculative.cycle_ms"),
+              1, 0.01);
   EXPECT_THAT(to_text(study), HasSubstr("unexplained: 6 to 7 ms of a cycle"));
 }
 

@@ -133,7 +133,9 @@ TEST(Study, TextAndJsonHoldWhatWasFound) {
   for (std::size_t from = 0; from < text.size();) {  // a claim is wrapped; only commands may be longer
     const std::size_t end = text.find('\n', from);
     const std::string line = text.substr(from, end - from);
-    if (line.find("specstep run") == std::string::npos) EXPECT_LE(line.size(), 120u) << line;
+    if (line.find("specstep run") == std::string::npos) {
+      EXPECT_LE(line.size(), 120u) << line;
+    }
     from = end + 1;
   }
   const auto json = to_json(result);
