@@ -58,9 +58,10 @@ struct EndpointSpec {
   Quantity reduce_gb_s;         // local bytes per second while summing
 };
 
-/// Peer traffic staged through system memory: what a GPU gets then.
+/// Peer traffic staged through system memory: what a GPU gets then, or all GPUs together.
 struct StagingSpec {
   Quantity bandwidth_gb_s;
+  bool shared = false;  // all GPUs together
   Quantity latency_us;
 };
 

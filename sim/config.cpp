@@ -1,15 +1,13 @@
-// Reading of runs and studies, and the faults that only the parts together show.
+// Reading of runs, and the faults that only the parts together show.
 #include "sim/config.h"
 
 #include <algorithm>
-#include <set>
 
 #include "comm/backend.h"
 #include "comm/caps.h"
 #include "model/base/formatted.h"
 #include "model/base/units.h"
 #include "model/build_plan.h"
-#include "sim/report/metrics.h"
 
 namespace specstep {
 
@@ -301,32 +299,6 @@ void check(const RunConfig& r, Checker& c) {
   check_draft(r, c);
   check_host_backends(r, c);
   if (r.parallel.tensor <= r.machine.count) check_backend(r, c);
-}
-
-void describe(Fields& f, StudyRun& s) {
-  f.required("name", s.name, "name of the row");
-  f.part("run", s.run, "runs", "the run");
-  f.optional("reported", s.reported, "figures that others measured, by metric name", {.min = 0, .above_min = true});
-  f.optional("cause_not_modelled", s.cause_not_modelled,
-             "set when the model does not hold the cause of the reported figure");
-}
-
-void describe(Fields& f, StudyConfig& s) {
-  f.required("name", s.name, "name of the study");
-  f.optional("source", s.source, "where the reported figures come from");
-  f.required("runs", s.runs, "the runs, with reported figures beside them");
-}
-
-void check(const StudyConfig& s, Checker& c) {
-  if (s.runs.empty()) c.fail("runs", "is empty", "at least one run");
-  std::set<std::string> names;
-  for (std::size_t i = 0; i < s.runs.size(); ++i) {
-    if (!names.insert(s.runs[i].name).second)
-      c.fail(formatted("runs[{}].name", i), "is given twice", "a name of its own for each run");
-    for (const auto& [metric, value] : s.runs[i].reported)
-      if (!find_metric(metric))
-        c.fail(formatted("runs[{}].reported.{}", i, metric), "unknown metric", "a name of 'specstep list --metrics'");
-  }
 }
 
 }  // namespace specstep

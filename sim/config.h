@@ -1,7 +1,6 @@
-// What one run is made of, and files that list runs.
+// What one run is made of.
 #pragma once
 
-#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -180,21 +179,6 @@ struct RunConfig {
   bool drafts_with_model() const;
 };
 
-/// A reported figure beside its run. `cause_not_modelled` marks a report whose cause the model does not hold yet:
-/// the prediction is then what the machine as described would give, not an explanation.
-struct StudyRun {
-  std::string name;
-  RunConfig run;
-  std::map<std::string, double> reported;
-  std::string cause_not_modelled;
-};
-
-struct StudyConfig {
-  std::string name;
-  std::string source;
-  std::vector<StudyRun> runs;
-};
-
 void describe(Fields& f, CommRule& r);
 void describe(Fields& f, CommTableFile& t);
 void check(const CommTableFile& t, Checker& c);
@@ -210,11 +194,5 @@ void check(const CudaSpec& s, Checker& c);
 void describe(Fields& f, MeasureSpec& m);
 void describe(Fields& f, RunConfig& r);
 void check(const RunConfig& r, Checker& c);
-void describe(Fields& f, StudyRun& s);
-void describe(Fields& f, StudyConfig& s);
-void check(const StudyConfig& s, Checker& c);
-
-/// True when the tree is a study: a list of runs.
-bool is_study(const yaml::Node& root);
 
 }  // namespace specstep

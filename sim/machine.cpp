@@ -55,6 +55,8 @@ void describe(Fields& f, MachineSpec& m) {
   f.part("gpu", m.gpu, "gpus", "its GPUs, all alike");
   f.required("count", m.count, "how many GPUs it has", {.min = 1, .max = 1024});
   f.part("fabric", m.fabric, "fabrics", "what connects the GPUs");
+  f.part("collectives", m.collectives, "collectives",
+         "allreduce times measured on it: they stand before the price of the fabric at their sizes", false);
 }
 
 void check(const MachineSpec& m, Checker& c) {

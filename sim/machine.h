@@ -6,6 +6,7 @@
 
 #include "comm/fabric.h"
 #include "model/base/quantity.h"
+#include "sim/collective_table.h"
 
 namespace specstep {
 
@@ -44,6 +45,7 @@ struct MachineSpec {
   GpuSpec gpu;
   std::int64_t count = 1;
   comm::FabricSpec fabric;
+  std::optional<CollectiveTable> collectives;  // stands before the price of the fabric where it was measured
 };
 
 void describe(Fields& f, KernelClass& k);

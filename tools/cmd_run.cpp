@@ -55,7 +55,7 @@ void run(const RunOptions& options) {
   const yaml::Node root = load_with_base(config_path(options.config, "runs", library), &faults);
   if (is_study(root)) {
     refuse_for_study(options);
-    const auto study = read_config<StudyConfig>(root, read_options(common, library), &sources, std::move(faults));
+    const ReadStudy study = read_study(root, read_options(common, library), &sources, std::move(faults));
     const StudyResult result = located(sources, root.at, [&] { return run_study(study); });
     return deliver(common, {to_text(result), [&] { return to_json(result); }, [&] { return to_csv(result); }});
   }

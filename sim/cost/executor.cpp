@@ -67,6 +67,7 @@ std::optional<comm::Call> call_of(const Op& op, bool captured) {
 
 CostExecutor::CostExecutor(const RunConfig& config)
     : gpu_(config.machine.gpu),
+      collectives_(config.machine.collectives),
       graph_(config.engine.graph),
       comm_(config.comm),
       pricer_(comm::build_topology(config.machine.fabric)) {
@@ -91,6 +92,15 @@ std::string CostExecutor::carrier(const comm::Call& call, PricedPlan& plan) {
   return asked;
 }
 
+/// What was measured on the machine, else what its fabric gives.
+comm::CommPrice CostExecutor::price_of(const std::string& backend, const comm::Call& call, PricedPlan& plan) {
+  const std::optional<double> measured = collectives_ ? collectives_->seconds(backend, call) : std::nullopt;
+  if (!measured) return pricer_.price(backend, call);
+  plan.note(formatted("{} of {} B by {}: {} from measured times, {}", name_of(call.kind), grouped(call.bytes), backend,
+                      seconds_text(*measured), collectives_->name));
+  return {*measured, "measured", "", comm::Provenance::measured, false};
+}
+
 std::unique_ptr<PreparedPlan> CostExecutor::prepare(Plan plan, Launch launch) {
   auto priced = std::make_unique<PricedPlan>(std::move(plan), launch);
   const bool captured = launch != Launch::eager;
@@ -107,7 +117,7 @@ std::unique_ptr<PreparedPlan> CostExecutor::prepare(Plan plan, Launch launch) {
       last.op = &step.op;
       if (const auto call = call_of(step.op, captured)) {
         const std::string used = carrier(*call, *priced);
-        const comm::CommPrice price = pricer_.price(used, *call);
+        const comm::CommPrice price = price_of(used, *call, *priced);
         // A norm behind it works inside the kernel: its traffic and its floor stay, its node is gone.
         const double norm = price_kernel(gpu_, step.op).seconds;
         last.span = {price.seconds + norm, price.provenance, price.extrapolated};

@@ -17,8 +17,10 @@ class CostExecutor final : public Executor {
 
  private:
   std::string carrier(const comm::Call& call, PricedPlan& plan);
+  comm::CommPrice price_of(const std::string& backend, const comm::Call& call, PricedPlan& plan);
 
   GpuSpec gpu_;
+  std::optional<CollectiveTable> collectives_;
   GraphSpec graph_;
   std::optional<AttentionSpec> projected_;  // verify passes attend as prompts do
   CommSpec comm_;

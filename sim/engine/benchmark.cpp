@@ -181,6 +181,8 @@ class Benchmark {
     };
     put("benchmark.tok_s", [&](std::size_t i) { return rate(i) * batch(); });
     put("benchmark.tok_s_per_user", rate);
+    put("benchmark.seconds",
+        [&](std::size_t i) { return static_cast<double>(config_.workload.output_tokens) / rate(i); });
   }
 
   /// Prices are those of an engine that has started; an executor that measures needs room for its own weights alone.

@@ -7,7 +7,6 @@
 
 #include "model/base/units.h"
 #include "model/build_plan.h"
-#include "sim/study.h"
 #include "sim/test_configs.h"
 
 namespace specstep {
@@ -187,15 +186,6 @@ TEST(Benchmark, AnExecutorThatMeasuresIsRepeatedAndItsTracesOnlyDivide) {
   EXPECT_EQ(r.metrics.at("memory.used_gib").value, 3);
   ASSERT_EQ(r.devices.size(), 1u);
   EXPECT_EQ(r.devices[0].name, "a clock");
-}
-
-TEST(Study, RunsEveryRowAndKeepsItsMark) {
-  const auto study = load_run<StudyConfig>("seed-study");
-  const StudyResult result = run_study(study);
-  ASSERT_EQ(result.rows.size(), 4u);
-  EXPECT_EQ(result.rows[1].reported.at("benchmark.tok_s"), 89.5);
-  EXPECT_TRUE(result.rows[1].cause_not_modelled.empty());
-  EXPECT_FALSE(result.rows[3].cause_not_modelled.empty());
 }
 
 }  // namespace

@@ -80,19 +80,6 @@ Json to_json(const RunResult& r) {
   return out;
 }
 
-Json to_json(const StudyResult& study) {
-  Json runs = Json::array();
-  for (const StudyRow& row : study.rows) {
-    Json one = {{"name", row.name}, {"reported", row.reported}};
-    if (!row.cause_not_modelled.empty()) one["cause_not_modelled"] = row.cause_not_modelled;
-    one["result"] = to_json(row.result);
-    runs.push_back(std::move(one));
-  }
-  return {{"schema", "specstep.study/1"}, {"name", study.name}, {"source", study.source}, {"runs", std::move(runs)}};
-}
-
-namespace {
-/// `reported`: nullptr for a plain run, else one more column, empty where nothing was reported.
 std::string csv_rows(const RunResult& r, const std::string& prefix, const std::map<std::string, double>* reported) {
   std::string out;
   for (const MetricRow& row : metric_rows()) {
@@ -113,14 +100,7 @@ std::string csv_field(const std::string& text) {
   for (const char c : text) out += c == '"' ? std::string("\"\"") : std::string(1, c);
   return out + "\"";
 }
-}  // namespace
 
 std::string to_csv(const RunResult& r) { return "metric,value,unit,better,low,high\n" + csv_rows(r, "", nullptr); }
-
-std::string to_csv(const StudyResult& study) {
-  std::string out = "run,metric,value,unit,better,low,high,reported\n";
-  for (const StudyRow& row : study.rows) out += csv_rows(row.result, csv_field(row.name) + ",", &row.reported);
-  return out;
-}
 
 }  // namespace specstep

@@ -12,6 +12,7 @@ const std::vector<MetricRow>& metric_rows() {
        "output tokens of the batch / (time to first token + decode time), as client scripts print it; with speculation "
        "if the run has it"},
       {"benchmark.tok_s_per_user", "tok/s", higher, "benchmark.tok_s / batch"},
+      {"benchmark.seconds", "s", lower, "time to first token + decode time: wall time of one request of the batch"},
       {"prefill.pass_ms", "ms", lower, "one pass over the prompts of the batch"},
       {"ttft_ms", "ms", lower, "time to first token: the prefill, with the draft's own prefill where there is a draft"},
       {"decode.tok_s", "tok/s", higher, "batch / mean decode step, without speculation and without the prefill"},

@@ -66,29 +66,18 @@ struct RunResult {
   std::vector<std::string> notes;            // assumptions a reader must know
 };
 
-struct StudyRow {
-  std::string name;
-  std::map<std::string, double> reported;
-  std::string cause_not_modelled;
-  RunResult result;
-};
-
-struct StudyResult {
-  std::string name;
-  std::string source;
-  std::vector<StudyRow> rows;
-};
-
-/// "specstep.result/1" and "specstep.study/1" (docs/results.md).
+/// "specstep.result/1" (docs/results.md).
 nlohmann::ordered_json to_json(const RunResult& result);
-nlohmann::ordered_json to_json(const StudyResult& study);
-/// metric,value,unit,better,low,high; one row a metric, for a study with the run's name in front.
+/// metric,value,unit,better,low,high; one row a metric.
 std::string to_csv(const RunResult& result);
-std::string to_csv(const StudyResult& study);
+/// The rows alone, each behind `prefix`; with one more column where `reported` figures are given, empty for others.
+std::string csv_rows(const RunResult& result, const std::string& prefix, const std::map<std::string, double>* reported);
+/// As a cell of a CSV file.
+std::string csv_field(const std::string& text);
 
 /// Text for a terminal: the metrics, then where the time of each pass goes.
 std::string to_text(const RunResult& result);
-/// The breakdown of the runs, then reported beside predicted; the table comes last.
-std::string to_text(const StudyResult& study);
+/// A value with as many digits as a reader needs.
+std::string figure_text(double value);
 
 }  // namespace specstep
