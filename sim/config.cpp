@@ -291,7 +291,13 @@ void check_backend(const RunConfig& r, Checker& c) {
 }  // namespace
 
 void check(const RunConfig& r, Checker& c) {
+  if (r.engine.kernels.split_attention && r.machine.gpu.multiprocessors.value < 1)
+    c.fail("machine.gpu.multiprocessors", "missing", "engine.kernels.split_attention needs it, at least 1");
   check_layout(r.stack, r.parallel, c);
+  if (r.parallel.context > 1 && r.measure.executor != ExecutorKind::cost)
+    c.fail("parallel.context", formatted("is {}", r.parallel.context),
+           formatted("1: the {} executor keeps the whole cache of its heads on each rank; cost prices a split one",
+                     name_of(r.measure.executor)));
   if (r.parallel.tensor > r.machine.count)
     c.fail("parallel.tensor", formatted("is {}", r.parallel.tensor),
            formatted("at most the machine's {} GPUs", r.machine.count));

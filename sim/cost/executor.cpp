@@ -33,6 +33,11 @@ class PricedPlan final : public PreparedPlan {
     total_.spans.push_back(span);
     total_.spans.back().seconds += gap;
   }
+  /// Time of the layers that belongs to no step.
+  void overhead(double seconds) {
+    total_.parts[static_cast<std::size_t>(Part::other)] += seconds;
+    total_.seconds += seconds;
+  }
   /// An eager pass lasts at least as long as the host needs to launch its kernels: the rest is launch time.
   void host_bound(double launch_seconds) {
     if (launch_seconds <= total_.seconds) return;
@@ -60,10 +65,26 @@ std::optional<comm::Call> call_of(const Op& op, bool captured) {
   return std::nullopt;
 }
 
+/// The fabric with what the run asks of NCCL itself.
+comm::FabricSpec fabric_of(const RunConfig& config) {
+  comm::FabricSpec fabric = config.machine.fabric;
+  if (config.comm.nccl) fabric.nccl.protocol = config.comm.nccl->protocol;
+  return fabric;
+}
+
 }  // namespace
 
 CostExecutor::CostExecutor(const RunConfig& config)
-    : gpu_(config.machine.gpu), comm_(config.comm), pricer_(comm::build_topology(config.machine.fabric)) {}
+    : gpu_(config.machine.gpu),
+      kernels_(config.engine.kernels),
+      comm_(config.comm),
+      pricer_(comm::build_topology(fabric_of(config))) {}
+
+KernelPrice CostExecutor::kernel_price(const Op& op) const {
+  const auto* attention = std::get_if<Attention>(&op);
+  if (!attention || !kernels_.split_attention) return price_kernel(gpu_, op);
+  return price_split_attention(gpu_, *kernels_.split_attention, *attention);
+}
 
 /// Who carries a call. Choices that the config leaves to a rule, and what a backend does not have, are noted.
 std::string CostExecutor::carrier(const comm::Call& call, PricedPlan& plan) {
@@ -107,13 +128,14 @@ std::unique_ptr<PreparedPlan> CostExecutor::prepare(Plan plan, Launch launch) {
         last.span = {price.seconds + norm, price.provenance, price.extrapolated};
         last.gap = 0;  // a collective's isolated time was taken back to back: its own launch is inside
       } else {
-        const KernelPrice price = price_kernel(gpu_, step.op);
+        const KernelPrice price = kernel_price(step.op);
         last.span = {price.seconds, price.provenance, false};
         last.gap = step_nodes * gpu_.graph_node_us.value * us;
       }
     }
     priced->add(step, last.span, last.gap);
   }
+  priced->overhead(static_cast<double>(priced->plan().layers) * kernels_.layer_overhead_us.value * us);
   if (!captured) priced->host_bound(nodes * gpu_.eager_launch_us.value * us);
   return priced;
 }

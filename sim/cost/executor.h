@@ -18,7 +18,10 @@ class CostExecutor final : public Executor {
  private:
   std::string carrier(const comm::Call& call, PricedPlan& plan);
 
+  KernelPrice kernel_price(const Op& op) const;
+
   GpuSpec gpu_;
+  EngineKernels kernels_;
   CommSpec comm_;
   comm::Pricer pricer_;
 };

@@ -71,6 +71,7 @@ void describe(Fields& f, EngineSpec& e) {
   f.optional("preset", e.preset, "whose rules to follow");
   f.optional("graph", e.graph, "CUDA graphs");
   f.optional("phases", e.phases, "which kinds of pass are captured");
+  f.optional("kernels", e.kernels, "kernels that differ from those the GPU's file was fitted to");
 }
 
 }  // namespace specstep

@@ -7,6 +7,7 @@
 
 #include "model/base/describe.h"
 #include "model/pass.h"
+#include "sim/engine/kernels.h"
 
 namespace specstep {
 
@@ -40,6 +41,7 @@ struct EngineSpec {
   EnginePreset preset = EnginePreset::sglang;
   GraphSpec graph;
   PhaseLaunch phases;
+  EngineKernels kernels;
 };
 
 /// Batch sizes an engine captures. `speculative`: with a draft, which uses a finer list.
