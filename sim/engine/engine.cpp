@@ -54,6 +54,12 @@ LaunchChoice choose_launch(const EngineSpec& engine, PassKind kind, std::int64_t
   return {Launch::captured, *next};
 }
 
+CycleRules cycle_rules(const EngineSpec& engine, bool tree) {
+  if (engine.cycle.rules) return *engine.cycle.rules;
+  // SGLang's V2 drafts chains only; it is the default since 2026.
+  return tree ? CycleRules::sglang_v1 : CycleRules::sglang_v2;
+}
+
 void describe(Fields& f, GraphSpec& g) {
   f.optional("max_batch", g.max_batch, "largest batch captured in a CUDA graph (cuda-graph-max-bs)",
              {.min = 1, .max = 65536});
@@ -72,6 +78,8 @@ void describe(Fields& f, EngineSpec& e) {
   f.optional("graph", e.graph, "CUDA graphs");
   f.optional("phases", e.phases, "which kinds of pass are captured");
   f.optional("kernels", e.kernels, "kernels that differ from those the GPU's file was fitted to");
+  f.part("cycle", e.cycle, "cycles", "passes of a round of speculation, and host work between them", false);
+  f.part("skew", e.skew, "skews", "how late ranks arrive at allreduces; left out: together", false);
 }
 
 }  // namespace specstep

@@ -7,7 +7,9 @@
 
 #include "model/base/describe.h"
 #include "model/pass.h"
+#include "sim/engine/cycle.h"
 #include "sim/engine/kernels.h"
+#include "sim/engine/skew.h"
 
 namespace specstep {
 
@@ -42,6 +44,8 @@ struct EngineSpec {
   GraphSpec graph;
   PhaseLaunch phases;
   EngineKernels kernels;
+  CycleSpec cycle;
+  SkewSpec skew;
 };
 
 /// Batch sizes an engine captures. `speculative`: with a draft, which uses a finer list.
@@ -55,6 +59,9 @@ struct LaunchChoice {
   std::int64_t padded_batch = 1;
 };
 LaunchChoice choose_launch(const EngineSpec& engine, PassKind kind, std::int64_t batch, bool speculative);
+
+/// Whose cycle it runs: engine.cycle.rules, else by preset. `tree`: SGLang drafts trees only in V1.
+CycleRules cycle_rules(const EngineSpec& engine, bool tree);
 
 void describe(Fields& f, GraphSpec& g);
 void describe(Fields& f, PhaseLaunch& p);

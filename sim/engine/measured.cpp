@@ -13,12 +13,6 @@ namespace specstep {
 
 namespace {
 
-double median(std::vector<double> values) {
-  std::sort(values.begin(), values.end());
-  const std::size_t half = values.size() / 2;
-  return values.size() % 2 == 1 ? values[half] : (values[half - 1] + values[half]) / 2;
-}
-
 class Measured {
  public:
   Measured(const RunConfig& config, Executor& executor, Generator& generator, const Progress& progress)
@@ -175,6 +169,7 @@ class Measured {
     for (double& part : sum.parts) part *= scale;
     for (StepTime& span : sum.spans) span.seconds *= scale;
     sum.in_situ_seconds = last.in_situ_seconds;
+    sum.wait_seconds = last.wait_seconds;
     sum.allreduce_seconds = last.allreduce_seconds;
     out = phase_of(*prepared, sum, config_.workload.batch);
     add_notes(prepared->notes());
@@ -191,6 +186,7 @@ class Measured {
     };
     once("allreduce.isolated_us", traced.allreduce_seconds);
     once("allreduce.in_situ_us", traced.in_situ_seconds);
+    once("allreduce.wait_us", traced.wait_seconds);
   }
 
   double weights() const {

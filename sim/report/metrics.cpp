@@ -28,15 +28,23 @@ const std::vector<MetricRow>& metric_rows() {
        "tokens emitted per verify / tokens verified, counted (older SGLang's accept rate)"},
       {"speculative.break_even_accept_length", "tokens", lower,
        "cycle / decode step: the acceptance length at which speculation neither gains nor loses"},
-      {"speculative.cycle_ms", "ms", lower, "draft steps + verify + extend"},
-      {"verify.pass_ms", "ms", lower, "one verify pass of K + 1 tokens a sequence"},
+      {"speculative.cycle_ms", "ms", lower,
+       "draft steps + verify + extend: the gap between two chunks that a client receives (ITL of a chunk), not the "
+       "time "
+       "of a token"},
+      {"speculative.tpot_ms", "ms", lower, "cycle / acceptance length: time of one token"},
+      {"verify.pass_ms", "ms", lower,
+       "one verify pass of K + 1 tokens a sequence, host work in front of it and waits for late ranks included"},
       {"draft.pass_ms", "ms", lower, "one step of the draft model"},
       {"allreduce.isolated_us", "us", lower,
        "one in-layer allreduce of the pass that decides the run (verify with speculation, else decode): ranks aligned, "
        "back to back"},
       {"allreduce.in_situ_us", "us", lower,
-       "one in-layer allreduce inside the pass that decides the run, from the last rank's arrival to the last one's "
-       "departure; arrival waits are apart"},
+       "one in-layer allreduce inside the pass that decides the run: the wait for the last rank and the transfer"},
+      {"allreduce.wait_us", "us", lower, "of allreduce.in_situ_us, the wait for the last rank to arrive (skew)"},
+      {"allreduce.wait_share", "of 1", lower, "allreduce.wait_us / allreduce.in_situ_us"},
+      {"allreduce.rest_of_pass_ms", "ms", lower,
+       "the pass that decides the run without its allreduces: pass - allreduces x allreduce.in_situ_us"},
       {"memory.predicted_gib", "GiB", lower, "device memory of the run on one GPU as counted before it was allocated"},
       {"memory.used_gib", "GiB", lower, "device memory of the run on one GPU as the driver reports it"},
       {"memory.weights_gib", "GiB", lower, "stored weights of one GPU, draft included"},

@@ -24,7 +24,8 @@ struct PhaseResult {
   std::int64_t allreduces_in_layer = 0;
   std::int64_t allreduce_bytes = 0;  // one payload
   double allreduce_seconds = 0;      // one in-layer call
-  double in_situ_seconds = 0;        // the same inside the pass, where that was measured
+  double in_situ_seconds = 0;        // the same inside the pass, waits for late ranks included; 0: not told
+  double wait_seconds = 0;           // of in_situ_seconds, the wait for the last rank
   Breakdown parts{};
   Cost cost;
 };
