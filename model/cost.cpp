@@ -50,10 +50,13 @@ struct Coster {
     const double seen = tokens_seen(a.context, a.queries, a.limit) / real(a.context_ranks);
     const double last =
         a.limit > 0 ? std::min(real(a.limit), real(a.context + a.queries)) : real(a.context + a.queries);
-    const double rows_read = a.queries_share_kv ? last / real(a.context_ranks) : seen * real(a.queries);
+    const double each = a.queries_share_kv ? last / real(a.context_ranks) : seen * real(a.queries);
+    // What sequences share is read once: their blocks run side by side over the same rows.
+    const double common = std::min(each, real(a.shared) / real(a.context_ranks));
+    const double rows_read = real(a.sequences) * (each - common * (a.queries_share_kv ? 1 : real(a.queries))) + common;
     const double sums = a.context_ranks > 1 ? 4 * real(a.sequences) * real(a.queries) * real(a.heads) : 0;
     return {.flops = 2 * real(a.sequences) * real(a.queries) * seen * real(a.heads) * real(a.score_dim + a.value_dim),
-            .kv_bytes = real(a.sequences) * rows_read * real(a.cached_values) * bytes_of(a.kv),
+            .kv_bytes = rows_read * real(a.cached_values) * bytes_of(a.kv),
             .activation_bytes = activation_size * real(a.sequences) * real(a.queries) * real(a.heads) *
                                     real(a.score_dim + a.value_dim) +
                                 sums,  // of a part of the cache also the log of its sum, in f32

@@ -75,6 +75,24 @@ TEST(Cost, APartOfTheCacheIsReadByAllHeadsOfItsGroup) {
   EXPECT_DOUBLE_EQ(join.activation_bytes, 2.0 * (2 * 2 * 32 * 512) + 4.0 * 2 * 32 * 4);
 }
 
+TEST(Cost, WhatSequencesShareIsReadOnce) {
+  Attention a{.kind = AttentionKind::mla,
+              .sequences = 5,
+              .queries = 2,
+              .context = 1000,
+              .heads = 8,
+              .score_dim = 576,
+              .value_dim = 512,
+              .cached_values = 576,
+              .kv = DType::fp8};
+  const double flops = cost_of(a).flops;
+  a.shared = 900;
+  EXPECT_DOUBLE_EQ(cost_of(a).kv_bytes, 576.0 * (900 + 5 * 102));
+  EXPECT_DOUBLE_EQ(cost_of(a).flops, flops);
+  a.queries_share_kv = false;
+  EXPECT_DOUBLE_EQ(cost_of(a).kv_bytes, 576.0 * (900 + 5 * (101 + 102)));
+}
+
 TEST(Cost, NothingShrinksWhenTokensGrow) {
   const auto bytes = [](std::int64_t m) {
     return cost_of(Gemm{.m = m, .n = 64, .k = 64, .format = {}}).bytes() + cost_of(RmsNorm{m, 64, true}).bytes() +

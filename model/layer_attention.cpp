@@ -2,6 +2,8 @@
 // decode context parallel does it (vllm v0.11, MLACommonImpl::forward and attention/ops/common.py, 2025-10): queries of
 // the group are gathered by heads, each rank attends with all of them over its part of the tokens, logs of sums are
 // gathered, parts are scaled by them and reduce-scattered by heads. A token's row lies on one rank of the group.
+#include <algorithm>
+
 #include "model/layer_builder.h"
 
 namespace specstep {
@@ -63,7 +65,8 @@ void LayerBuilder::attend(const LayerModel& m) {
   const BufferKind query = exchange ? BufferKind::group_query : mla ? BufferKind::query_latent : BufferKind::qkv;
   step(StepKind::attention,
        Attention{a.kind, attention_sequences_, plan_.shape.tokens_each, plan_.shape.context, limit, group * heads,
-                 score, value, local_cached_values(a, ranks), m.kv, share, group},
+                 score, value, local_cached_values(a, ranks), m.kv, share, group,
+                 limit > 0 ? 0 : std::min(options_.shared_context, plan_.shape.context)},
        {query, m.kind.attention == Span::sparse ? BufferKind::selected : BufferKind::residual}, out);
   if (exchange) join_parts(group * heads, value);
   const WeightFormat& format = m.weights.of(m.weights.attention);

@@ -42,6 +42,7 @@ struct Attention {
   DType kv = DType::bf16;
   bool queries_share_kv = true;
   std::int64_t context_ranks = 1;
+  std::int64_t shared = 0;  // cached tokens that all sequences have in common, stored once
   bool operator==(const Attention&) const = default;
 };
 

@@ -161,6 +161,10 @@ void describe(Fields& f, SpeculationSpec& s) {
 void describe(Fields& f, WorkloadSpec& w) {
   f.optional("batch", w.batch, "sequences decoded together", {.min = 1, .max = 1e6});
   f.optional("prompt_tokens", w.prompt_tokens, "tokens of each prompt", {.min = 1, .max = 1e8});
+  f.optional(
+      "shared_prefix_tokens", w.shared_prefix_tokens,
+      "tokens at the start of every prompt that are the same in all: cached once, read by all sequences together",
+      {.min = 0, .max = 1e8});
   f.optional("output_tokens", w.output_tokens, "tokens generated for each prompt", {.min = 2, .max = 1e8});
 }
 
@@ -212,7 +216,7 @@ void describe(Fields& f, RunConfig& r) {
   f.part("machine", r.machine, "machines", "the hardware");
   f.required("parallel", r.parallel, "how the model is split over ranks");
   f.optional("comm", r.comm, "what carries the collectives");
-  f.optional("engine", r.engine, "the serving engine");
+  f.part("engine", r.engine, "engines", "the serving engine", false);
   f.optional("speculation", r.speculation, "speculative decoding");
   f.optional("workload", r.workload, "what is generated");
   f.optional("measure", r.measure, "how the run is carried out");
@@ -291,6 +295,9 @@ void check_backend(const RunConfig& r, Checker& c) {
 }  // namespace
 
 void check(const RunConfig& r, Checker& c) {
+  if (r.workload.shared_prefix_tokens > r.workload.prompt_tokens)
+    c.fail("workload.shared_prefix_tokens", formatted("is {}", r.workload.shared_prefix_tokens),
+           formatted("at most prompt_tokens ({})", r.workload.prompt_tokens));
   if (r.engine.kernels.split_attention && r.machine.gpu.multiprocessors.value < 1)
     c.fail("machine.gpu.multiprocessors", "missing", "engine.kernels.split_attention needs it, at least 1");
   check_layout(r.stack, r.parallel, c);

@@ -59,7 +59,9 @@ KernelPrice price_split_attention(const GpuSpec& gpu, const SplitAttention& spli
   const double tokens = tokens_seen(op.context, op.queries, op.limit) / static_cast<double>(op.context_ranks);
   const double waves = ceil_div(blocks_of(split, op), gpu.multiprocessors.value);
   const double blocks = waves * tokens / static_cast<double>(split.splits) * split.token_ns.value * 1e-9;
-  const double memory = cost_of(op).bytes() / bandwidth;
+  Attention once = op;  // rows of a sequence run side by side: the cache behind the multiprocessors serves all but one
+  once.queries_share_kv = true;
+  const double memory = cost_of(once).bytes() / bandwidth;
   if (blocks > memory) return {std::max(k.floor_us.value * us, fixed + blocks), provenance_of(split.token_ns)};
   return {std::max(k.floor_us.value * us, fixed + memory), provenance_of(k.bandwidth_efficiency)};
 }

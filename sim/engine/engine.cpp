@@ -74,6 +74,8 @@ void describe(Fields& f, PhaseLaunch& p) {
 }
 
 void describe(Fields& f, EngineSpec& e) {
+  f.optional("name", e.name, "name of the profile");
+  f.optional("source", e.source, "where the profile comes from");
   f.optional("preset", e.preset, "whose rules to follow");
   f.optional("graph", e.graph, "CUDA graphs");
   f.optional("phases", e.phases, "which kinds of pass are captured");

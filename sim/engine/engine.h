@@ -40,6 +40,8 @@ struct PhaseLaunch {
 };
 
 struct EngineSpec {
+  std::string name;    // of a profile
+  std::string source;  // likewise
   EnginePreset preset = EnginePreset::sglang;
   GraphSpec graph;
   PhaseLaunch phases;

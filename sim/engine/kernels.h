@@ -11,6 +11,7 @@ namespace specstep {
 /// Decode attention launched as independent blocks: each takes up to `heads_per_block` heads of one query over one of
 /// `splits` parts of a sequence's cache, token by token. Blocks run one on a multiprocessor, in waves:
 ///   t = ceil(blocks / multiprocessors) (tokens / splits) token_ns
+/// or what the memory takes to read each sequence's cache once, if that is longer.
 /// With few sequences most multiprocessors idle; from some number of rows on each costs the same.
 struct SplitAttention {
   std::int64_t splits = 1;

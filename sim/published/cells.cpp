@@ -139,15 +139,17 @@ std::vector<Pair> draft_matrix(Predictions& predictions) {
       Pair p{name, tokens_of(name), tokens_of(users)};
       p.on = cell_number(on.rows()[r].cells[i]);
       p.off = cell_number(cell(off, off.rows().at(r), users.c_str()));
-      const auto both = [&](std::int64_t with, std::int64_t without) {
-        return std::pair(predictions.metric("speculative.tok_s", "wip-mtp3", with, p.context),
-                         predictions.metric("decode.tok_s", "wip-decode", without, p.context));
+      const auto both = [&](std::int64_t with, std::int64_t without, const std::vector<std::string>& sets) {
+        return std::pair(predictions.metric("speculative.tok_s", "wip-mtp3", with, p.context, sets),
+                         predictions.metric("decode.tok_s", "wip-decode", without, p.context, sets));
       };
-      std::tie(p.predicted_on, p.predicted_off) = both(p.users, p.users);
+      // All users of a cell have the same context: a run of ten seconds has no time to compute it for each.
+      std::tie(p.predicted_on, p.predicted_off) =
+          both(p.users, p.users, {formatted("workload.shared_prefix_tokens={}", p.context)});
       const std::int64_t each = p.context + 256;
       p.pool_sequences = pool_tokens_on / each;
       if (p.pool_sequences < p.users)
-        std::tie(p.pool_on, p.pool_off) = both(p.pool_sequences, std::min(p.users, pool_tokens_off / each));
+        std::tie(p.pool_on, p.pool_off) = both(p.pool_sequences, std::min(p.users, pool_tokens_off / each), {});
       out.push_back(p);
     }
   }
@@ -160,14 +162,15 @@ std::vector<SwapCell> swap_matrix(Predictions& predictions) {
   for (const comm::CsvRow& row : table.rows()) {
     const std::int64_t context = tokens_of(cell(table, row, "context"));
     const std::int64_t users = table.whole(row, table.column("concurrency"));
+    const std::vector<std::string> shared{formatted("workload.shared_prefix_tokens={}", context)};
     const bool custom = cell(table, row, "custom") == "on";
     auto found = std::find_if(out.begin(), out.end(),
                               [&](const SwapCell& c) { return c.context == context && c.users == users; });
     if (found == out.end()) {
       out.push_back({context, users, "", {}, {}, 0, 0});
       found = out.end() - 1;
-      found->predicted_on = predictions.metric("speculative.tok_s", "custom-on", users, context);
-      found->predicted_off = predictions.metric("speculative.tok_s", "custom-off", users, context);
+      found->predicted_on = predictions.metric("speculative.tok_s", "custom-on", users, context, shared);
+      found->predicted_off = predictions.metric("speculative.tok_s", "custom-off", users, context, shared);
     }
     const std::string text = cell(table, row, "tok_s");
     (custom ? found->on : found->off) = cell_number(text);
