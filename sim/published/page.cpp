@@ -102,13 +102,13 @@ std::string matrix_sums(const std::vector<Pair>& matrix) {
   for (const Pair& p : matrix) {
     if (p.off) off.push_back(std::abs(p.predicted_off / *p.off - 1));
     if (p.on) on.push_back(std::abs(p.predicted_on / *p.on - 1));
-    beyond += p.pool_on ? 1 : 0;
+    beyond += p.pool_on ? 1u : 0u;
     if (!p.usable()) continue;
     ++usable;
-    right += p.same_sign() ? 1 : 0;
+    right += p.same_sign() ? 1u : 0u;
     if (std::abs(p.ratio() - 1) <= 0.15) continue;
     ++clear;
-    clear_right += p.same_sign() ? 1 : 0;
+    clear_right += p.same_sign() ? 1u : 0u;
   }
   std::sort(on.begin(), on.end());
   std::sort(off.begin(), off.end());
@@ -155,10 +155,11 @@ traces/kimi-k2.6, from local-inference-lab/rtx6kpro@e2c2b95. Runs: configs/runs/
 specstep run kimi-k2.6/mtp3 --set workload.batch=16
 ```
 
-What was fitted, to five of the rows below and to nothing else: the time of a layer that the plan does not list and the exponent of
-expert popularity, to the decode steps of batch 1, 8 and 64; the time of an attention block for a token and the number of splits,
-to the two rows of 131,072 tokens. The host's share of a cycle and the overlap of experts along a chain come from other sources. No
-constant was fitted to an iteration at context 0, to the matrix of April 2026, to the allreduce swap or to a split cache.
+What was fitted, to seven of the rows below: the time of a layer that the plan does not list and the exponent of expert popularity,
+to the decode steps of batch 1, 8 and 64; the time of an attention block for a token and the number of splits, to the differences
+between 16,384 and 131,072 tokens. The engine of April 2026 has an attention time of its own, from two rows of its page that are not
+in its matrix. The host's share of a cycle and the overlap of experts along a chain come from other sources. No constant was fitted
+to an iteration at context 0, to the matrix of April 2026, to the allreduce swap or to a split cache.
 
 A measured step is batch / (tok/s); a measured iteration is batch (1 + 3 rate) / (tok/s) with the acceptance rate of its row.
 
