@@ -123,7 +123,7 @@ StepTables step_tables(Predictions& predictions) {
     const Cell& step = out.decode[i];
     const Cell& cycle = out.iteration.at(i);
     out.break_even.push_back({step.id + "/" + cycle.id, 0, step.batch, cycle.measured / step.measured,
-                              cycle.predicted / step.predicted, step.fitted, step.rest});
+                              cycle.predicted / step.predicted, false, step.rest});
   }
   return out;
 }

@@ -54,7 +54,7 @@ TEST_F(Published, ShortestAndLongestContext) {
     for (const Cell& c : *cells) EXPECT_LE(std::abs(c.error()), 0.10) << c.id;
 }
 
-// The measured sides, from the source's own arithmetic: ten times 8 cells, worked by hand.
+// The measured sides, worked out by other hands from the same table.
 TEST_F(Published, MeasuredStepsAreThoseOfTheTable) {
   const double decode[]{10.8, 13.2, 16.7, 22.8, 25.1, 33.4, 42.7, 57.6};
   const double iteration[]{20.3, 23.3, 24.9, 40.3, 43.8, 59.8, 83.6, 128.3};
@@ -109,7 +109,7 @@ TEST_F(Published, ContextsBeyondThePoolAreSaid) {
   }
 }
 
-// B05: on the same host with custom allreduce on.
+// Custom allreduce on the same machine: its messages grow with the users, past the size where NCCL is faster.
 TEST_F(Published, CustomAllreduceLosesMoreWithMoreUsers) {
   double before = 2;
   for (const SwapCell& c : swap()) {
