@@ -35,11 +35,10 @@ std::set<std::size_t> draw(const std::vector<double>& weights, int top_k, std::m
   return own;
 }
 
-double drawn(std::size_t experts, int top_k, double popularity, int tokens) {
+double drawn(std::size_t experts, int top_k, double popularity, int tokens, int trials) {
   std::mt19937 random(7);
   std::vector<double> weights(experts);
   for (std::size_t i = 0; i < experts; ++i) weights[i] = std::pow(static_cast<double>(i + 1), -popularity);
-  const int trials = 1500;
   double sum = 0;
   for (int t = 0; t < trials; ++t) {
     std::set<std::size_t> met;
@@ -52,12 +51,12 @@ double drawn(std::size_t experts, int top_k, double popularity, int tokens) {
 TEST(Experts, DistinctAgreeWithDraws) {
   for (const double popularity : {0.0, 0.6, 1.0, 1.4})
     for (const int tokens : {2, 6, 20}) {
-      const double brute = drawn(32, 4, popularity, tokens);
+      const double brute = drawn(32, 4, popularity, tokens, 500);
       EXPECT_NEAR(expected_experts({32, 4, 0, popularity}, tokens, 1), brute, 0.02 * brute)
           << popularity << ' ' << tokens;
     }
-  const double wide = drawn(384, 8, 0.96, 16);  // the shape of Kimi-K2.5
-  EXPECT_NEAR(expected_experts({384, 8, 0, 0.96}, 16, 1), wide, 0.01 * wide);
+  const double wide = drawn(384, 8, 0.96, 16, 40);  // the shape of Kimi-K2.5
+  EXPECT_NEAR(expected_experts({384, 8, 0, 0.96}, 16, 1), wide, 0.03 * wide);
 }
 
 TEST(Experts, ChancesSumToTopKAndFall) {

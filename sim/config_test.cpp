@@ -130,9 +130,9 @@ TEST(StudyConfig, ReportedFiguresHaveKnownNames) {
 }
 
 TEST(RunConfig, ASplitCacheIsPricedAndNotComputed) {
-  EXPECT_EQ(load_run("kimi-k2.5-8x-h200", {"parallel.context=8"}).parallel.context, 8);
+  EXPECT_EQ(load_run("kimi-k2.6/decode", {"parallel.context=8"}).parallel.context, 8);
   const auto refused = [](const std::string& executor) {
-    return refusal_of([&] { load_run("kimi-k2.5-8x-h200", {"parallel.context=8", "measure.executor=" + executor}); });
+    return refusal_of([&] { load_run("kimi-k2.6/decode", {"parallel.context=8", "measure.executor=" + executor}); });
   };
   EXPECT_THAT(refused("host"),
               testing::HasSubstr("parallel.context: is 8; 1: the host executor keeps the whole cache"));

@@ -93,14 +93,14 @@ Attention mla(std::int64_t sequences, std::int64_t queries, std::int64_t context
           .queries_share_kv = false};
 }
 
-// Blocks by hand: 188 multiprocessors, 64 splits, 80 ns a token; the class's fixed part taken away.
+// Blocks by hand: 188 multiprocessors, 64 splits, 400 ns a token; the class's fixed part taken away.
 TEST(SplitAttention, RunsInWavesOfBlocks) {
   const GpuSpec rtx = gpu("rtx-pro-6000-blackwell");
-  const SplitAttention split{.splits = 64, .heads_per_block = 16, .token_ns = {.value = 80}};
+  const SplitAttention split{.splits = 64, .heads_per_block = 16, .token_ns = {.value = 400}};
   const double bandwidth = 1792e9 * rtx.kernels.attention.bandwidth_efficiency.value;
   const double fixed = rtx.kernels.attention.ramp_mb.value * 1e6 / bandwidth;
   const auto blocks = [&](const Attention& op) { return price_split_attention(rtx, split, op).seconds - fixed; };
-  const double wave = 65536.0 / 64 * 80e-9;
+  const double wave = 65536.0 / 64 * 400e-9;
   EXPECT_NEAR(blocks(mla(1, 1, 65535)), wave, 1e-9);      // 64 blocks
   EXPECT_NEAR(blocks(mla(2, 1, 65535)), wave, 1e-9);      // 128
   EXPECT_NEAR(blocks(mla(3, 1, 65535)), 2 * wave, 1e-9);  // 192
