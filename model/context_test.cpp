@@ -35,13 +35,12 @@ const Attention& attention_of(const Plan& plan) {
 TEST(Context, MlaDecodeExchangesQueriesSumsAndParts) {
   const Plan plan = build_plan(stack("kimi-k2.5"), {.tensor = 8, .context = 4}, pass(PassKind::decode, 2, 1, 1000));
   check_well_formed(plan);
-  EXPECT_EQ(collectives(plan),
-            (Counts{{"allreduce in layers", {122, 2 * 14336}},
-                    {"allreduce of the embedding", {1, 2 * 14336}},
-                    {"all-gather of the logits", {1, 2 * 40960}},
-                    {"all-gather of queries over the context group", {61, 2 * 8 * 576 * 2}},
-                    {"all-gather of softmax sums over the context group", {61, 2 * 32 * 4}},
-                    {"reduce-scatter of attention over the context group", {61, 2 * 32 * 512 * 2}}}));
+  EXPECT_EQ(collectives(plan), (Counts{{"allreduce in layers", {122, 2 * 14336}},
+                                       {"allreduce of the embedding", {1, 2 * 14336}},
+                                       {"all-gather of the logits", {1, 2 * 40960}},
+                                       {"all-gather of queries, context group", {61, 2 * 8 * 576 * 2}},
+                                       {"all-gather of softmax sums, context group", {61, 2 * 32 * 4}},
+                                       {"reduce-scatter of attention, context group", {61, 2 * 32 * 512 * 2}}}));
   const Attention& a = attention_of(plan);
   EXPECT_EQ(a.heads, 32);
   EXPECT_EQ(a.context_ranks, 4);
@@ -63,9 +62,9 @@ TEST(Context, MlaDecodeExchangesQueriesSumsAndParts) {
 TEST(Context, AVerifyPassExchangesAllItsTokens) {
   const Plan plan = build_plan(stack("kimi-k2.5"), {.tensor = 8, .context = 8}, pass(PassKind::verify, 3, 4, 1000));
   const Counts counts = collectives(plan);
-  EXPECT_EQ(counts.at("all-gather of queries over the context group"),
+  EXPECT_EQ(counts.at("all-gather of queries, context group"),
             std::make_pair(std::int64_t{61}, std::int64_t{12 * 8 * 576 * 2}));
-  EXPECT_EQ(counts.at("reduce-scatter of attention over the context group"),
+  EXPECT_EQ(counts.at("reduce-scatter of attention, context group"),
             std::make_pair(std::int64_t{61}, std::int64_t{12 * 64 * 512 * 2}));
   EXPECT_EQ(attention_of(plan).heads, 64);
 }
@@ -76,11 +75,11 @@ TEST(Context, GqaSplitsWhereRanksHoldTheSameHead) {
   const Plan plan = build_plan(qwen, {.tensor = 8, .context = 2}, pass(PassKind::decode, 1, 1, 1000));
   check_well_formed(plan);
   const Counts counts = collectives(plan);
-  EXPECT_EQ(counts.at("all-gather of queries over the context group"),
+  EXPECT_EQ(counts.at("all-gather of queries, context group"),
             std::make_pair(std::int64_t{94}, std::int64_t{8 * 128 * 2}));
-  EXPECT_EQ(counts.at("all-gather of softmax sums over the context group"),
+  EXPECT_EQ(counts.at("all-gather of softmax sums, context group"),
             std::make_pair(std::int64_t{94}, std::int64_t{16 * 4}));
-  EXPECT_EQ(counts.at("reduce-scatter of attention over the context group"),
+  EXPECT_EQ(counts.at("reduce-scatter of attention, context group"),
             std::make_pair(std::int64_t{94}, std::int64_t{16 * 128 * 2}));
   EXPECT_DOUBLE_EQ(cost_of(attention_of(plan)).kv_bytes, 1001.0 * 2 * 128 * 2 / 2);
 }
@@ -90,10 +89,10 @@ TEST(Context, APromptIsWholeOnEachRank) {
   const ParallelLayout layout{.tensor = 8, .context = 8};
   const Plan first = build_plan(kimi, layout, pass(PassKind::prefill, 1, 100, 0));
   EXPECT_EQ(attention_of(first).context_ranks, 1);
-  EXPECT_FALSE(collectives(first).contains("all-gather of queries over the context group"));
+  EXPECT_FALSE(collectives(first).contains("all-gather of queries, context group"));
   // What goes on behind 800 cached tokens gathers 100 of them from each rank.
   const Plan later = build_plan(kimi, layout, pass(PassKind::prefill, 1, 100, 800));
-  EXPECT_EQ(collectives(later).at("all-gather of the cache over the context group"),
+  EXPECT_EQ(collectives(later).at("all-gather of the cache, context group"),
             std::make_pair(std::int64_t{61}, std::int64_t{100 * 1152}));
 }
 
@@ -111,7 +110,7 @@ TEST(Context, TheDraftsAttentionIsSplitToo) {
   const DraftSpec mla = draft("kimi-k2.5-eagle3-mla");
   const Plan plan = build_draft_plan(mla, {.tensor = 8, .context = 8}, pass(PassKind::draft, 4, 1, 1000));
   check_well_formed(plan);
-  EXPECT_EQ(collectives(plan).at("all-gather of queries over the context group"),
+  EXPECT_EQ(collectives(plan).at("all-gather of queries, context group"),
             std::make_pair(std::int64_t{1}, std::int64_t{4 * 8 * 576 * 2}));
   const Plan alone =
       build_draft_plan(mla, {.tensor = 8, .context = 8, .draft_tensor = 1}, pass(PassKind::draft, 4, 1, 1000));

@@ -31,6 +31,11 @@ std::vector<double> expert_chances(const Routing& routing) {
 double expected_experts(const Routing& routing, std::int64_t sequences, std::int64_t tokens_each) {
   if (routing.experts <= 0 || sequences <= 0 || tokens_each <= 0) return 0;
   const double one_text = 1 + static_cast<double>(tokens_each - 1) * (1 - routing.overlap);
+  if (routing.popularity <= 0) {
+    const auto all = static_cast<double>(routing.experts);
+    const double by_one = all * (1 - std::pow(1 - static_cast<double>(routing.top_k) / all, one_text));
+    return all * (1 - std::pow(1 - by_one / all, static_cast<double>(sequences)));
+  }
   const double independent = static_cast<double>(sequences) * one_text;
   double met = 0;
   for (const double chance : expert_chances(routing)) met += 1 - std::pow(1 - chance, independent);

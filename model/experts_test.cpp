@@ -75,6 +75,13 @@ TEST(Experts, PopularityLowersWhatManyTokensMeet) {
     EXPECT_LT(expected_experts({384, 8, 0, 1}, tokens, 1), expected_experts({384, 8, 0, 0.5}, tokens, 1));
 }
 
+// Both ways to the same number: the closed form, and the sum over chances of a law that is all but flat.
+TEST(Experts, AFlatLawIsUniform) {
+  for (const std::int64_t tokens : {1, 7, 100})
+    EXPECT_NEAR(expected_experts({384, 8, 0.38, 1e-9}, tokens, 4), expected_experts({384, 8, 0.38, 0}, tokens, 4),
+                1e-5);
+}
+
 TEST(Experts, OverlapLowersWhatAChainMeets) {
   const double four = expected_experts({384, 8, 0.38, 0}, 1, 4);
   EXPECT_NEAR(expected_experts({384, 8, 0.38, 0}, 1, 1), 8, 1e-9);

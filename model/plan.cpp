@@ -147,13 +147,13 @@ std::string collective_name(const Step& step) {
     case StepKind::mlp_scatter:
       return "reduce-scatter after the mlp";
     case StepKind::query_gather:
-      return "all-gather of queries over the context group";
+      return "all-gather of queries, context group";
     case StepKind::context_gather:
-      return "all-gather of the cache over the context group";
+      return "all-gather of the cache, context group";
     case StepKind::sums_gather:
-      return "all-gather of softmax sums over the context group";
+      return "all-gather of softmax sums, context group";
     case StepKind::parts_scatter:
-      return "reduce-scatter of attention over the context group";
+      return "reduce-scatter of attention, context group";
     case StepKind::dispatch:
       return "all-to-all of tokens to experts";
     default:
