@@ -147,9 +147,12 @@ TEST(RunConfig, APrefixCannotBeLongerThanThePrompt) {
 }
 
 TEST(RunConfig, BlocksNeedTheNumberOfMultiprocessors) {
-  EXPECT_THAT(
-      refusal_of([] { load_run("kimi-k2.5-8x-h200", {"engine.kernels.split_attention={splits: 4, token_ns: 50}"}); }),
-      testing::HasSubstr("machine.gpu.multiprocessors"));
+  const std::vector<std::string> sets{"engine.kernels.split_attention={splits: 4, token_ns: 50}"};
+  EXPECT_EQ(load_run("kimi-k2.5-8x-h200", sets).engine.kernels.split_attention->splits, 4);
+  EXPECT_THAT(refusal_of([&] {
+                load_run("kimi-k2.5-8x-h200", {sets[0], "machine.gpu.multiprocessors=0"});
+              }),
+              testing::HasSubstr("machine.gpu.multiprocessors"));
 }
 
 }  // namespace
