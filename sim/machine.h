@@ -1,6 +1,7 @@
 // The hardware of a run: GPUs, the fabric between them, the host that launches. Every number has its source.
 #pragma once
 
+#include <optional>
 #include <string>
 
 #include "comm/fabric.h"
@@ -28,7 +29,8 @@ struct KernelClasses {
 
 struct GpuSpec {
   std::string name;
-  Quantity memory_gib;
+  Quantity memory_gib;                 // of the board, as nvidia-smi tells it
+  std::optional<Quantity> usable_gib;  // of it what CUDA offers (cudaDeviceProp::totalGlobalMem)
   Quantity memory_bandwidth_gb_s;
   Quantity bf16_tflops;      // dense, without sparsity
   Quantity graph_node_us;    // from one kernel's end to the next one's start inside a CUDA graph

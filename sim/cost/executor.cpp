@@ -8,6 +8,7 @@
 #include "model/base/formatted.h"
 #include "model/base/units.h"
 #include "sim/comm_served.h"
+#include "sim/engine/launch.h"
 
 namespace specstep {
 
@@ -38,7 +39,7 @@ class PricedPlan final : public PreparedPlan {
     total_.parts[static_cast<std::size_t>(Part::other)] += seconds;
     total_.seconds += seconds;
   }
-  /// An eager pass lasts at least as long as the host needs to launch its kernels: the rest is launch time.
+  /// A pass lasts at least as long as the host needs to launch its kernels or its pieces: the rest is launch time.
   void host_bound(double launch_seconds) {
     if (launch_seconds <= total_.seconds) return;
     total_.parts[static_cast<std::size_t>(Part::launch)] += launch_seconds - total_.seconds;
@@ -77,6 +78,7 @@ comm::FabricSpec fabric_of(const RunConfig& config) {
 CostExecutor::CostExecutor(const RunConfig& config)
     : gpu_(config.machine.gpu),
       kernels_(config.engine.kernels),
+      graph_(config.engine.graph),
       comm_(config.comm),
       pricer_(comm::build_topology(fabric_of(config))) {}
 
@@ -106,18 +108,16 @@ std::string CostExecutor::carrier(const comm::Call& call, PricedPlan& plan) {
 
 std::unique_ptr<PreparedPlan> CostExecutor::prepare(Plan plan, Launch launch) {
   auto priced = std::make_unique<PricedPlan>(std::move(plan), launch);
-  const bool captured = launch == Launch::captured;
+  const bool captured = launch != Launch::eager;
   struct Memo {
     const Op* op = nullptr;
     StepTime span;
     double gap = 0;
   };
   std::array<Memo, static_cast<std::size_t>(StepKind::sample) + 1> memo;
-  double nodes = 0;
   for (const Step& step : priced->plan().steps) {
     Memo& last = memo[static_cast<std::size_t>(step.kind)];
     const double step_nodes = cost_of(step.op).nodes;
-    nodes += step_nodes;
     if (!last.op || !(*last.op == step.op)) {
       last.op = &step.op;
       if (const auto call = call_of(step.op, captured)) {
@@ -136,7 +136,7 @@ std::unique_ptr<PreparedPlan> CostExecutor::prepare(Plan plan, Launch launch) {
     priced->add(step, last.span, last.gap);
   }
   priced->overhead(static_cast<double>(priced->plan().layers) * kernels_.layer_overhead_us.value * us);
-  if (!captured) priced->host_bound(nodes * gpu_.eager_launch_us.value * us);
+  priced->host_bound(host_launch_seconds(priced->plan(), launch, gpu_, graph_));
   return priced;
 }
 

@@ -22,6 +22,7 @@ class CostExecutor final : public Executor {
 
   GpuSpec gpu_;
   EngineKernels kernels_;
+  GraphSpec graph_;
   CommSpec comm_;
   comm::Pricer pricer_;
 };

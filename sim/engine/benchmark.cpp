@@ -8,8 +8,10 @@
 #include "model/base/formatted.h"
 #include "model/base/units.h"
 #include "model/build_plan.h"
+#include "sim/engine/break_even.h"
 #include "sim/engine/config_notes.h"
-#include "sim/engine/passes.h"
+#include "sim/engine/pass_series.h"
+#include "sim/engine/serving.h"
 
 namespace specstep {
 
@@ -17,26 +19,37 @@ namespace {
 
 class Benchmark {
  public:
-  Benchmark(const RunConfig& config, Executor& executor, const Progress& progress)
-      : config_(config), executor_(executor), passes_(config, executor, progress), samples_(passes_.samples()) {
-    result_.executor = executor.name();
+  Benchmark(const RunConfig& config, PassSource& passes, bool measures)
+      : config_(config),
+        passes_(config, passes, measures),
+        measures_(measures),
+        samples_(measures ? static_cast<std::size_t>(config.measure.runs) : 1) {
     result_.config = config;
   }
 
-  RunResult run() {
+  RunResult run(const Executor& executor) {
     check_memory();
     prefill();
-    decode();
-    if (config_.speculative()) cycle();
+    steps();
     whole_request();
     result_.notes = passes_.notes();
-    memory_and_graphs();
-    finish_provenance();
-    of_executor();
+    add_serving(result_);
+    result_.provenance = passes_.provenance();
+    of_executor(executor);
+    return std::move(result_);
+  }
+
+  RunResult steps_alone() {
+    steps();
     return std::move(result_);
   }
 
  private:
+  void steps() {
+    decode();
+    if (config_.speculative()) cycle();
+  }
+
   std::int64_t verify_tokens() const { return config_.speculation.verify_tokens(); }
 
   void prefill() {
@@ -54,9 +67,9 @@ class Benchmark {
     const double steps = config_.speculative() ? 0 : static_cast<double>(config_.workload.output_tokens - 1);
     PhaseResult step = passes_.growing({.kind = PassKind::decode, .times = steps});
     step.passes_per_cycle = config_.speculative() ? 0 : 1;
-    const EngineHostSpec& host = config_.engine.cycle.host;
-    if (!executor_.measures())
-      add_host(step, std::max(0.0, host.overlapped_step_us.value * us + launch_seconds(step) - step.seconds));
+    const EngineHostSpec host = config_.engine.host();
+    if (!measures_)
+      add_host(step, std::max(0.0, seconds_of(host.overlapped_step_us) + launch_seconds(step) - step.seconds));
     step_ = step.samples;
     put("decode.step_ms", [&](std::size_t i) { return step_[i] / ms; });
     put("decode.tok_s", [&](std::size_t i) { return batch() / step_[i]; });
@@ -67,16 +80,20 @@ class Benchmark {
 
   /// Time that the host spends on launching a pass, beside the device.
   double launch_seconds(const PhaseResult& phase) const {
-    const EngineHostSpec& host = config_.engine.cycle.host;
+    const EngineHostSpec host = config_.engine.host();
     const double node =
-        phase.launch == Launch::captured ? host.graph_node_us.value : config_.machine.gpu.eager_launch_us.value;
-    return host.given() ? phase.cost.nodes * node * us : 0;
+        phase.launch == Launch::eager ? config_.machine.gpu.eager_launch_us.value * us : seconds_of(host.graph_node_us);
+    return host.given() ? phase.cost.nodes * node : 0;
   }
 
   void cycle() {
     if (!config_.speculation.acceptance)
       throw InputError({{}, "speculation.acceptance", "missing", "how many drafts are accepted: they are only priced"});
-    length_ = accept_length(*config_.speculation.acceptance, config_.speculation.depth());
+    const SpeculationSpec& s = config_.speculation;
+    std::optional<DraftTree> tree;
+    if (s.tree) tree = DraftTree{s.tree->steps, s.tree->topk, s.tree->verify_tokens};
+    result_.acceptance = acceptance_of(*s.acceptance, s.depth(), tree);
+    length_ = result_.acceptance->length();
     cycles_ = static_cast<double>(config_.workload.output_tokens - 1) / length_;
     std::vector<PhaseResult> phases{
         passes_.growing({.kind = PassKind::verify, .tokens_each = verify_tokens(), .times = cycles_})};
@@ -86,7 +103,9 @@ class Benchmark {
     cycle_.assign(samples_, 0);
     for (const PhaseResult& p : phases) add(cycle_, p.passes_per_cycle, p.samples);
     put_cycle(phases);
+    std::rotate(phases.begin(), phases.begin() + 1, phases.end());  // verify last, behind the drafts it checks
     for (PhaseResult& p : phases) result_.phases.push_back(std::move(p));
+    result_.cycle_terms = cycle_terms(result_.phases);
   }
 
   void draft_passes_of(std::vector<PhaseResult>& phases) {
@@ -95,12 +114,12 @@ class Benchmark {
         draft_passes(cycle_rules(config_.engine, s.tree.has_value()), {s.depth(), s.draft_width(), s.verify_tokens()});
     const auto request = [&](PassKind kind, std::int64_t tokens, std::int64_t count, std::int64_t launches) {
       const double share = static_cast<double>(launches) / static_cast<double>(count);
-      return PassRequest{kind,
-                         tokens,
-                         true,
-                         drafts.one_graph ? PassKind::verify : kind,
-                         drafts.one_graph ? 0 : share,
-                         cycles_ * static_cast<double>(count)};
+      return PassUse{kind,
+                     tokens,
+                     true,
+                     drafts.one_graph ? PassKind::verify : kind,
+                     drafts.one_graph ? 0 : share,
+                     cycles_ * static_cast<double>(count)};
     };
     if (drafts.steps > 0) {
       phases.push_back(passes_.growing(request(PassKind::draft, s.draft_width(), drafts.steps, drafts.step_launches)));
@@ -129,9 +148,9 @@ class Benchmark {
 
   /// A cycle lasts at least as long as the host is busy with it; the rest of that time stands in front of its verify.
   void wait_for_host(std::vector<PhaseResult>& phases) const {
-    if (executor_.measures()) return;
+    if (measures_) return;
     double device = 0;
-    double host = config_.engine.cycle.host.overlapped_cycle_us.value * us;
+    double host = seconds_of(config_.engine.host().overlapped_cycle_us);
     for (const PhaseResult& p : phases) {
       device += p.passes_per_cycle * p.seconds;
       host += p.passes_per_cycle * launch_seconds(p);
@@ -147,6 +166,7 @@ class Benchmark {
     put_allreduce(verify);
     put("speculative.cycle_ms", [&](std::size_t i) { return cycle_[i] / ms; });
     put("speculative.accept_length", length_);
+    put("speculative.acceptance_rate", 100 * result_.acceptance->rate());
     put("speculative.tok_s", [&](std::size_t i) { return batch() * length_ / cycle_[i]; });
     put("speculative.tok_s_per_user", [&](std::size_t i) { return length_ / cycle_[i]; });
     put("speculative.tpot_ms", [&](std::size_t i) { return cycle_[i] / length_ / ms; });
@@ -164,53 +184,20 @@ class Benchmark {
     put("benchmark.tok_s_per_user", rate);
   }
 
-  void memory_and_graphs() {
-    double weights = weight_memory(config_.stack, config_.parallel);
-    if (config_.drafts_with_model()) weights += weight_memory(*config_.draft, config_.parallel);
-    put("memory.weights_gib", weights / gib);
-    const PassKind main = config_.speculative() ? PassKind::verify : PassKind::decode;
-    const LaunchChoice choice = choose_launch(config_.engine, main, config_.workload.batch, config_.speculative());
-    put("graph.count", static_cast<double>(captured_batches(config_.engine, config_.speculative()).size()));
-    put("graph.padded_batch", static_cast<double>(choice.padded_batch));
-    if (choice.launch == Launch::eager) note_eager(main);
-  }
-
-  void note_eager(PassKind kind) {
-    const std::int64_t batch = config_.workload.batch;
-    if (config_.engine.phases.of(kind) == Launch::eager)
-      return result_.notes.push_back(formatted("{} runs eagerly: engine.phases says so", name_of(kind)));
-    const std::vector<std::int64_t> sizes = captured_batches(config_.engine, config_.speculative());
-    result_.notes.push_back(
-        formatted("{} runs eagerly at batch {}: with graph.max_batch {} the largest size this engine captures is {}",
-                  name_of(kind), batch, config_.engine.graph.max_batch, sizes.empty() ? 0 : sizes.back()));
-  }
-
-  /// An engine would not start: its weights alone exceed the GPU.
-  void check_memory() const {
-    double weights = weight_memory(config_.stack, config_.parallel);
-    if (config_.drafts_with_model()) weights += weight_memory(*config_.draft, config_.parallel);
-    const double have = config_.machine.gpu.memory_gib.value;
-    if (weights / gib > have)
-      throw Error(
-          formatted("Not enough memory: the weights need {:.1f} GiB on each GPU, which has {:.1f} GiB; more ranks "
-                    "(parallel.tensor), "
-                    "smaller weight formats or a larger GPU would fit",
-                    weights / gib, have));
-  }
-
-  void finish_provenance() {
-    std::map<std::string, double> time = passes_.time_by_source();
-    double all = 0;
-    for (const std::string& source : EnumNames<comm::Provenance>::names()) all += time[source];
-    for (const auto& [source, seconds] : time) result_.provenance[source] = all > 0 ? seconds / all : 0;
+  /// Prices are those of an engine that has started; an executor that measures needs room for its own weights alone.
+  void check_memory() {
+    if (measures_) return require_weights_fit(config_);
+    result_.memory = require_start(config_);
   }
 
   void put_allreduce(const PhaseResult& phase) {
     if (phase.allreduces_in_layer > 0) put("allreduce.isolated_us", phase.allreduce_seconds / us);
     if (phase.in_situ_seconds <= 0) return;
     put("allreduce.in_situ_us", phase.in_situ_seconds / us);
-    put("allreduce.wait_us", phase.wait_seconds / us);
-    put("allreduce.wait_share", phase.wait_seconds / phase.in_situ_seconds);
+    if (phase.wait_seconds > 0) {
+      put("allreduce.wait_us", phase.wait_seconds / us);
+      put("allreduce.wait_share", phase.wait_seconds / phase.in_situ_seconds);
+    }
     put("allreduce.rest_of_pass_ms",
         (phase.seconds - static_cast<double>(phase.allreduces) * phase.in_situ_seconds) / ms);
   }
@@ -231,8 +218,8 @@ class Benchmark {
     m.value = median(m.samples);
     m.low = *std::min_element(m.samples.begin(), m.samples.end());
     m.high = *std::max_element(m.samples.begin(), m.samples.end());
-    m.interval = executor_.measures() ? formatted("smallest and largest of {} runs", samples_)
-                                      : std::string("none: a price has no samples");
+    m.interval = measures_ ? formatted("smallest and largest of {} runs", samples_)
+                           : std::string("none: a price has no samples");
     result_.metrics[name] = std::move(m);
   }
 
@@ -242,15 +229,16 @@ class Benchmark {
   }
 
   /// What only the executor knows of the run.
-  void of_executor() {
-    for (const auto& [name, value] : executor_.metrics()) put(name, value);
-    for (const std::string& note : executor_.notes()) result_.notes.push_back(note);
-    result_.devices = executor_.devices();
+  void of_executor(const Executor& executor) {
+    result_.executor = executor.name();
+    for (const auto& [name, value] : executor.metrics()) put(name, value);
+    for (const std::string& note : executor.notes()) result_.notes.push_back(note);
+    result_.devices = executor.devices();
   }
 
   const RunConfig& config_;
-  Executor& executor_;
-  Passes passes_;
+  PassSeries passes_;
+  bool measures_;
   std::size_t samples_;  // of every metric
   RunResult result_;
   std::vector<double> ttft_, step_, cycle_;  // seconds, by sample
@@ -259,10 +247,15 @@ class Benchmark {
 
 }  // namespace
 
+RunResult run_steps(const RunConfig& config, PassSource& passes) {
+  return Benchmark(config, passes, false).steps_alone();
+}
+
 RunResult run_benchmark(const RunConfig& config, Executor& executor, const Progress& progress) {
   Generator* generator = executor.generator();
-  RunResult result =
-      generator ? run_measured(config, executor, *generator, progress) : Benchmark(config, executor, progress).run();
+  ExecutorPasses passes(config, executor, progress);
+  RunResult result = generator ? run_measured(config, executor, *generator, progress)
+                               : Benchmark(config, passes, executor.measures()).run(executor);
   const std::vector<std::string> notes = config_notes(config);
   result.notes.insert(result.notes.begin(), notes.begin(), notes.end());
   return result;

@@ -6,6 +6,7 @@
 #include "model/base/units.h"
 #include "model/build_plan.h"
 #include "sim/engine/generated_text.h"
+#include "sim/engine/passes.h"
 #include "sim/engine/phase.h"
 #include "sim/plan_options.h"
 
@@ -129,6 +130,7 @@ class Measured {
   }
 
   void acceptance_notes() {
+    result_.acceptance = Acceptance(drafted_.front().acceptance.survival());
     std::string rates;
     for (const double s : drafted_.front().acceptance.survival()) rates += formatted(" {:.3f}", s);
     result_.notes.push_back("acceptance is counted; accepted by position:" + rates);

@@ -1,9 +1,15 @@
 // The benchmark of an executor that generates real tokens.
 #pragma once
 
-#include "sim/engine/passes.h"
+#include <functional>
+
+#include "sim/executor.h"
+#include "sim/report/result.h"
 
 namespace specstep {
+
+/// Told what is being done, for a progress line.
+using Progress = std::function<void(const std::string&)>;
 
 /// Answers the prompts measure.warmup + measure.runs times, plainly and, with speculation, with drafts; each counted
 /// generation is a sample of every metric, a value is their median, low and high their range. The acceptance length is

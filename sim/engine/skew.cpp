@@ -69,16 +69,15 @@ void check(const DelaySpec& d, Checker& c) {
 
 void describe(Fields& f, SkewSpec& s) {
   f.optional("name", s.name, "name of the observation");
-  f.optional("source", s.source, "where it comes from: report, date");
-  f.optional("of", s.of, "wait: from the first rank's arrival to the last one's; rank: the delay of each rank");
+  f.required("source", s.source, "where it comes from: report, date");
+  f.required("of", s.of, "wait: from the first rank's arrival to the last one's; rank: the delay of each rank");
   f.optional("ranks", s.ranks, "of wait: ranks among which it was observed; 0 = not told", {.min = 0, .max = 4096});
   f.optional("captured", s.captured, "delays in passes that run as a CUDA graph; left out: ranks arrive together");
   f.optional("eager", s.eager, "delays in passes launched kernel by kernel; left out: ranks arrive together");
 }
 
 void check(const SkewSpec& s, Checker& c) {
-  if (!s.given()) return;
-  if (s.source.empty()) c.fail("source", "missing", "where the delays were observed");
+  if (!s.captured && !s.eager) c.fail("eager", "missing", "delays of eager passes, of captured ones, or of both");
   if (s.of == SkewOf::rank && s.ranks > 0)
     c.fail("ranks", "is given beside of: rank", "0: delays of single ranks hold for any number of them");
 }

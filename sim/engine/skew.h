@@ -32,8 +32,6 @@ struct SkewSpec {
   std::int64_t ranks = 0;  // of: wait; ranks among which it was observed, 0 when that is not told
   std::optional<DelaySpec> captured;
   std::optional<DelaySpec> eager;
-
-  bool given() const { return captured || eager; }
 };
 
 /// Mean of one delay, seconds.

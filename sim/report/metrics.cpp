@@ -23,7 +23,8 @@ const std::vector<MetricRow>& metric_rows() {
       {"speculative.accept_length", "tokens", higher,
        "tokens emitted per verify: 1 + accepted drafts (SGLang's accept length, vLLM's mean acceptance length)"},
       {"speculative.acceptance_rate", "%", higher,
-       "accepted drafts / proposed drafts, counted (vLLM's acceptance rate, newer SGLang's accept rate)"},
+       "accepted drafts / proposed drafts: (acceptance length - 1) / K (vLLM's acceptance rate, newer SGLang's accept "
+       "rate)"},
       {"speculative.accepted_share", "of 1", higher,
        "tokens emitted per verify / tokens verified, counted (older SGLang's accept rate)"},
       {"speculative.break_even_accept_length", "tokens", lower,
@@ -48,9 +49,14 @@ const std::vector<MetricRow>& metric_rows() {
       {"memory.predicted_gib", "GiB", lower, "device memory of the run on one GPU as counted before it was allocated"},
       {"memory.used_gib", "GiB", lower, "device memory of the run on one GPU as the driver reports it"},
       {"memory.weights_gib", "GiB", lower, "stored weights of one GPU, draft included"},
-      {"graph.count", "graphs", lower, "batch sizes captured for the target"},
+      {"memory.kv_gib", "GiB", higher, "what the engine's rule leaves for the KV pool of one GPU"},
+      {"memory.kv_tokens", "tokens", higher, "tokens of all sequences that the KV pool holds, in whole pages"},
+      {"memory.comm_gib", "GiB", lower, "buffers of NCCL and of other allreduces on one GPU"},
+      {"memory.graph_gib", "GiB", lower, "CUDA graphs of one GPU, those of the draft included"},
+      {"graph.count", "graphs", lower, "sizes captured for the target"},
       {"graph.padded_batch", "sequences", lower,
        "captured batch size that this batch runs at; the batch itself when it runs eagerly"},
+      {"graph.capture_s", "s", lower, "time to capture all graphs when the engine starts"},
   };
   return rows;
 }
