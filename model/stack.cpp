@@ -100,9 +100,12 @@ void describe(Fields& f, MlpSpec& m) {
   f.optional("chain_overlap", m.chain_overlap,
              "moe: share of a token's experts that the token before it in the same text used too",
              {.min = 0, .max = 1});
+  f.optional("popularity", m.popularity,
+             "moe: exponent of Zipf's law over how often the texts served together use each expert; 0: all alike");
 }
 
 void check(const MlpSpec& m, Checker& c) {
+  check_range(c, "popularity", m.popularity, {.min = 0, .max = 4});
   const std::pair<const char*, std::int64_t> moe_only[]{{"experts", m.experts},
                                                         {"top_k", m.top_k},
                                                         {"expert_intermediate", m.expert_intermediate},

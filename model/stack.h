@@ -8,6 +8,7 @@
 
 #include "model/base/describe.h"
 #include "model/base/dtype.h"
+#include "model/base/quantity.h"
 
 namespace specstep {
 
@@ -89,6 +90,8 @@ struct MlpSpec {
   std::int64_t leading_dense_layers = 0;  // moe: the first layers are dense
   /// Share of a token's experts that the token before it in the same text also used. Only tokens of one chain overlap.
   double chain_overlap = 0;
+  /// s of Zipf's law over how often the texts served together use each expert; 0: all alike. See model/experts.h.
+  Quantity popularity;
 };
 
 /// Formats of stored weights, by part. Anything not named is `rest`.

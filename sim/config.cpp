@@ -159,6 +159,10 @@ void describe(Fields& f, SpeculationSpec& s) {
 void describe(Fields& f, WorkloadSpec& w) {
   f.optional("batch", w.batch, "sequences decoded together", {.min = 1, .max = 1e6});
   f.optional("prompt_tokens", w.prompt_tokens, "tokens of each prompt", {.min = 1, .max = 1e8});
+  f.optional(
+      "shared_prefix_tokens", w.shared_prefix_tokens,
+      "tokens at the start of every prompt that are the same in all: cached once, read by all sequences together",
+      {.min = 0, .max = 1e8});
   f.optional("output_tokens", w.output_tokens, "tokens generated for each prompt", {.min = 2, .max = 1e8});
 }
 
@@ -289,7 +293,16 @@ void check_backend(const RunConfig& r, Checker& c) {
 }  // namespace
 
 void check(const RunConfig& r, Checker& c) {
+  if (r.workload.shared_prefix_tokens > r.workload.prompt_tokens)
+    c.fail("workload.shared_prefix_tokens", formatted("is {}", r.workload.shared_prefix_tokens),
+           formatted("at most prompt_tokens ({})", r.workload.prompt_tokens));
+  if (r.engine.kernels.split_attention && r.machine.gpu.multiprocessors.value < 1)
+    c.fail("machine.gpu.multiprocessors", "missing", "engine.kernels.split_attention needs it, at least 1");
   check_layout(r.stack, r.parallel, c);
+  if (r.parallel.context > 1 && r.measure.executor != ExecutorKind::cost)
+    c.fail("parallel.context", formatted("is {}", r.parallel.context),
+           formatted("1: the {} executor keeps the whole cache of its heads on each rank; cost prices a split one",
+                     name_of(r.measure.executor)));
   if (r.parallel.tensor > r.machine.count)
     c.fail("parallel.tensor", formatted("is {}", r.parallel.tensor),
            formatted("at most the machine's {} GPUs", r.machine.count));

@@ -105,6 +105,7 @@ struct WorkloadSpec {
   std::int64_t batch = 1;
   std::int64_t prompt_tokens = 30;
   std::int64_t output_tokens = 256;
+  std::int64_t shared_prefix_tokens = 0;  // of the prompt: the same in all, cached once
 };
 
 enum class ExecutorKind { cost, host, cuda };

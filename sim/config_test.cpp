@@ -124,5 +124,31 @@ TEST(RunConfig, CanonicalFormReadsBack) {
   EXPECT_EQ(dump_config(again), canonical);
 }
 
+TEST(RunConfig, ASplitCacheIsPricedAndNotComputed) {
+  EXPECT_EQ(load_run("kimi-k2.6/decode", {"parallel.context=8"}).parallel.context, 8);
+  const auto refused = [](const std::string& executor) {
+    return refusal_of([&] { load_run("kimi-k2.6/decode", {"parallel.context=8", "measure.executor=" + executor}); });
+  };
+  EXPECT_THAT(refused("host"),
+              testing::HasSubstr("parallel.context: is 8; 1: the host executor keeps the whole cache"));
+  EXPECT_THAT(refused("cuda"), testing::HasSubstr("the cuda executor keeps the whole cache"));
+}
+
+TEST(RunConfig, APrefixCannotBeLongerThanThePrompt) {
+  EXPECT_THAT(refusal_of([] {
+                load_run("kimi-k2.5-8x-h200", {"workload.prompt_tokens=100", "workload.shared_prefix_tokens=101"});
+              }),
+              testing::HasSubstr("workload.shared_prefix_tokens: is 101; at most prompt_tokens (100)"));
+}
+
+TEST(RunConfig, BlocksNeedTheNumberOfMultiprocessors) {
+  const std::vector<std::string> sets{"engine.kernels.split_attention={splits: 4, token_ns: 50}"};
+  EXPECT_EQ(load_run("kimi-k2.5-8x-h200", sets).engine.kernels.split_attention->splits, 4);
+  EXPECT_THAT(refusal_of([&] {
+                load_run("kimi-k2.5-8x-h200", {sets[0], "machine.gpu.multiprocessors=0"});
+              }),
+              testing::HasSubstr("machine.gpu.multiprocessors"));
+}
+
 }  // namespace
 }  // namespace specstep

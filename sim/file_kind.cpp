@@ -45,7 +45,7 @@ const std::vector<FileKind>& file_kinds() {
       row<DraftSpec>("draft", "drafts", "a draft model", {"method"}),
       row<StackSpec>("stack", "stacks", "a transformer", {"layers"}),
       row<MachineSpec>("machine", "machines", "GPUs, fabric, host", {"gpu", "fabric"}),
-      row<GpuSpec>("gpu", "gpus", "one kind of GPU", {"kernels"}),
+      row<GpuSpec>("gpu", "gpus", "one kind of GPU", {"memory_bandwidth_gb_s"}),
       row<EngineSpec>("engine", "engines", "a serving engine", {"preset"}),
       row<comm::FabricSpec>("fabric", "fabrics", "what connects the GPUs of a machine", {"links"}),
       row<CollectiveTable>("collectives", "collectives", "measured times of a machine's allreduces", {"curves"}),

@@ -36,6 +36,7 @@ void describe(Fields& f, GpuSpec& g) {
   f.required("bf16_tflops", g.bf16_tflops, "peak dense bf16 tensor throughput, 10^12 a second");
   f.required("graph_node_us", g.graph_node_us, "gap between two kernels inside a CUDA graph");
   f.required("eager_launch_us", g.eager_launch_us, "host time to launch one kernel eagerly");
+  f.optional("multiprocessors", g.multiprocessors, "streaming multiprocessors; read for attention in blocks");
   f.required("kernels", g.kernels, "how well each class of kernels uses this GPU");
 }
 
@@ -45,6 +46,7 @@ void check(const GpuSpec& g, Checker& c) {
   if (g.usable_gib) check_range(c, "usable_gib", *g.usable_gib, {.min = 1e-3, .max = g.memory_gib.value});
   check_range(c, "memory_bandwidth_gb_s", g.memory_bandwidth_gb_s, positive);
   check_range(c, "bf16_tflops", g.bf16_tflops, positive);
+  check_range(c, "multiprocessors", g.multiprocessors, {.min = 0, .max = 4096});
   check_range(c, "graph_node_us", g.graph_node_us, {.min = 0, .max = 1e6});
   check_range(c, "eager_launch_us", g.eager_launch_us, {.min = 0, .max = 1e6});
 }

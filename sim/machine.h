@@ -36,6 +36,7 @@ struct GpuSpec {
   Quantity bf16_tflops;      // dense, without sparsity
   Quantity graph_node_us;    // from one kernel's end to the next one's start inside a CUDA graph
   Quantity eager_launch_us;  // host time to launch one kernel from a stream
+  Quantity multiprocessors;  // 0: not known
   KernelClasses kernels;
 };
 

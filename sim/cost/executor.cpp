@@ -35,6 +35,11 @@ class PricedPlan final : public PreparedPlan {
     total_.spans.push_back(span);
     total_.spans.back().seconds += gap;
   }
+  /// Time of the layers that belongs to no step.
+  void overhead(double seconds) {
+    total_.parts[static_cast<std::size_t>(Part::other)] += seconds;
+    total_.seconds += seconds;
+  }
   /// A pass lasts at least as long as the host needs to launch its kernels or its pieces: the rest is launch time.
   void host_bound(double launch_seconds) {
     total_.host_seconds = launch_seconds;
@@ -63,15 +68,29 @@ std::optional<comm::Call> call_of(const Op& op, bool captured) {
   return std::nullopt;
 }
 
+/// The fabric with what the run asks of NCCL itself.
+comm::FabricSpec fabric_of(const RunConfig& config) {
+  comm::FabricSpec fabric = config.machine.fabric;
+  if (config.comm.nccl) fabric.nccl.protocol = config.comm.nccl->protocol;
+  return fabric;
+}
+
 }  // namespace
 
 CostExecutor::CostExecutor(const RunConfig& config)
     : gpu_(config.machine.gpu),
       collectives_(config.machine.collectives),
+      kernels_(config.engine.kernels),
       graph_(config.engine.graph),
       comm_(config.comm),
-      pricer_(comm::build_topology(config.machine.fabric)) {
+      pricer_(comm::build_topology(fabric_of(config))) {
   if (config.speculative() && verify_projects_context(config)) projected_ = config.stack.attention;
+}
+
+KernelPrice CostExecutor::kernel_price(const Op& op) const {
+  const auto* attention = std::get_if<Attention>(&op);
+  if (!attention || !kernels_.split_attention) return price_kernel(gpu_, op);
+  return price_split_attention(gpu_, *kernels_.split_attention, *attention);
 }
 
 /// Who carries a call. Choices that the config leaves to a rule, and what a backend does not have, are noted.
@@ -125,8 +144,7 @@ std::unique_ptr<PreparedPlan> CostExecutor::prepare(Plan plan, Launch launch) {
       } else {
         const auto* attention = std::get_if<Attention>(&step.op);
         const bool projects = projected_ && attention && priced->plan().shape.kind == PassKind::verify;
-        const KernelPrice price =
-            projects ? price_projected(gpu_, *projected_, *attention) : price_kernel(gpu_, step.op);
+        const KernelPrice price = projects ? price_projected(gpu_, *projected_, *attention) : kernel_price(step.op);
         if (projects)
           priced->note("verify attends as prompts do: every pass projects the cached latents of its whole context");
         last.span = {price.seconds, price.provenance, false};
@@ -135,6 +153,7 @@ std::unique_ptr<PreparedPlan> CostExecutor::prepare(Plan plan, Launch launch) {
     }
     priced->add(step, last.span, last.gap);
   }
+  priced->overhead(static_cast<double>(priced->plan().layers) * kernels_.layer_overhead_us.value * us);
   priced->host_bound(host_launch_seconds(priced->plan(), launch, gpu_, graph_));
   return priced;
 }

@@ -19,8 +19,11 @@ class CostExecutor final : public Executor {
   std::string carrier(const comm::Call& call, PricedPlan& plan);
   comm::CommPrice price_of(const std::string& backend, const comm::Call& call, PricedPlan& plan);
 
+  KernelPrice kernel_price(const Op& op) const;
+
   GpuSpec gpu_;
   std::optional<CollectiveTable> collectives_;
+  EngineKernels kernels_;
   GraphSpec graph_;
   std::optional<AttentionSpec> projected_;  // verify passes attend as prompts do
   CommSpec comm_;

@@ -34,6 +34,7 @@ void describe(Fields& f, EngineSpec& e) {
   f.optional("graph", e.graph, "CUDA graphs");
   f.optional("memory", e.memory, "how GPU memory is shared out");
   f.optional("phases", e.phases, "which kinds of pass are captured, where it is not as the engine's table says");
+  f.optional("kernels", e.kernels, "kernels that differ from those the GPU's file was fitted to");
   f.part("cycle", e.cycle, "cycles",
          "passes of a round of speculation, and host work between them; left out: by preset and version, none", false);
   f.part("skew", e.skew, "skews", "how late ranks arrive at allreduces; left out: together", false);

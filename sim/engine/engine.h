@@ -7,6 +7,7 @@
 
 #include "sim/engine/cycle.h"
 #include "sim/engine/graphs.h"
+#include "sim/engine/kernels.h"
 #include "sim/engine/memory.h"
 #include "sim/engine/phases.h"
 #include "sim/engine/preset.h"
@@ -24,6 +25,7 @@ struct EngineSpec {
   GraphSpec graph;
   MemorySpec memory;
   PhaseLaunch phases;
+  EngineKernels kernels;
   std::optional<CycleSpec> cycle;  // without one: rules by preset and version, no host work
   std::optional<SkewSpec> skew;    // without one: ranks arrive together
 
