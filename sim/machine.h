@@ -1,6 +1,7 @@
 // The hardware of a run: GPUs, the fabric between them, the host that launches. Every number has its source.
 #pragma once
 
+#include <optional>
 #include <string>
 
 #include "comm/fabric.h"
@@ -28,6 +29,7 @@ struct KernelClasses {
 
 struct GpuSpec {
   std::string name;
+  std::optional<Quantity> compute_capability;  // 12.0 for sm_120
   Quantity memory_gib;
   Quantity memory_bandwidth_gb_s;
   Quantity bf16_tflops;      // dense, without sparsity
