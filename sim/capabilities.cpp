@@ -63,7 +63,7 @@ std::vector<Capability> fusion_rows() {
       {feature,
        "specstep's own backends (comm.fusion)",
        "any",
-       {90, 100, 120},
+       {80, 90, 100, 120},
        {},
        "a backend that fuses (specstep list --backends)",
        "0.1.0",
@@ -154,7 +154,7 @@ std::vector<Capability> allreduce_rows() {
       {feature,
        "one-stage and island kernels for PCIe",
        "any",
-       {90, 100, 120},
+       {80, 90, 100, 120},
        {},
        "peer access between all ranks",
        "0.1.0",
@@ -173,20 +173,12 @@ std::vector<Capability> expert_rows() {
        {120},
        "NVLink within a node, RDMA between nodes",
        "",
-       "runs on 32 Hopper GPUs (sgl-project/sglang#24453: 20 GB a rank with graphs); on 8x RTX PRO 6000 it crashed (" +
+       "runs on 32 Hopper GPUs, 20 GB a rank with graphs; on 8x RTX PRO 6000 an expert-parallel all-to-all crashed, "
+       "which "
+       "one is not told (" +
            seed_reports + ")",
        "sgl-project/sglang#24453",
        unknown_date},
-      {Feature::expert_all_to_all,
-       "none: experts cut over ranks, two allreduces a layer",
-       "any",
-       {90, 100, 120},
-       {},
-       "parallel.expert 1, or expert groups under tensor parallelism",
-       "",
-       "on PCIe expert parallelism is repeatedly reported slower than this",
-       "local-inference-lab/rtx6kpro@e2c2b95 models pages",
-       "2026-05"},
   };
 }
 
@@ -196,11 +188,11 @@ std::vector<Capability> graph_rows() {
       {feature,
        "verify with FlashInfer attention",
        "vllm",
-       {90, 100},
+       {},
        {120},
        "an attention backend for uniform batches of K + 1 queries",
        "",
-       "on sm_120 there was no FULL graph for it: PIECEWISE, 85 to 90 ms an iteration where FULL takes 19 to 21",
+       "the verify pass had no FULL graph on sm_120 and ran PIECEWISE",
        "vllm-project/vllm#47979",
        unknown_date},
       {feature,
@@ -210,7 +202,9 @@ std::vector<Capability> graph_rows() {
        {},
        "graphs of 49 sizes, about 4 GB",
        "2026-04",
-       "116.6 for 75.0 tok/s at 2k tokens, 107.5 for 25.3 at 30k; less at 64 streams and more",
+       "FULL in place of PIECEWISE: an iteration of 19 to 21 ms where it took 85 to 90 at 30k tokens; 116.6 for 75.0 "
+       "tok/s at 2k; "
+       "less at 64 streams and more",
        "local-inference-lab/rtx6kpro models/kimi-k26-mtp-long-ctx-wip",
        "2026-04-24"},
       {feature,
@@ -236,7 +230,7 @@ std::vector<Capability> graph_rows() {
       {feature,
        "verify and drafts in one graph",
        "tensorrt-llm",
-       {90, 100},
+       {100},
        {},
        "",
        "",
@@ -250,7 +244,7 @@ std::vector<Capability> toolchain_rows() {
   return {{Feature::toolchain,
            "code for sm_100 and sm_120",
            "any",
-           {90, 100, 120},
+           {100, 120},
            {},
            "CUDA 12.8",
            "CUDA 12.8",
@@ -289,18 +283,18 @@ const std::vector<Capability>& capabilities() {
 }
 
 std::string capabilities_text() {
-  std::string out = formatted("{:<46}{:<13}{:<12}{:<8}{}\n", "what", "engine", "runs on sm", "not on", "since");
+  std::string out = formatted("{:<50}{:<14}{:<15}{:<8}{}\n", "what", "engine", "runs on sm", "not on", "since");
   std::string last;
   for (const Capability& c : capabilities()) {
     const std::string feature = name_of(c.feature);
     if (feature != last) out += feature + "\n";
     last = feature;
-    out += formatted("  {:<44}{:<13}{:<12}{:<8}{}\n", c.carrier, c.engine, chips(c.runs_on), chips(c.not_on),
-                     c.since.empty() ? "before 2026" : c.since);
+    out += formatted("  {:<48}{:<14}{:<15}{:<8}{}\n", c.carrier, c.engine, chips(c.runs_on), chips(c.not_on),
+                     c.since.empty() ? "-" : c.since);
     if (!c.needs.empty()) out += "      needs " + c.needs + "\n";
     out += formatted("      {}\n      [{}; {}]\n", c.note, c.source, c.date);
   }
-  return out + "a GPU in neither column: not known\n";
+  return out + "a GPU in neither column, or no date: the source does not say\n";
 }
 
 nlohmann::ordered_json capabilities_json() {

@@ -34,9 +34,9 @@ struct Capability {
   std::string carrier;       // what it is called
   std::string engine;        // sglang, vllm, tensorrt-llm; any
   std::vector<int> runs_on;  // compute capabilities times ten: 90 for sm_90
-  std::vector<int> not_on;   // where its source says that it does not run; others are not known
+  std::vector<int> not_on;   // where its source says that it does not run; of others it does not say
   std::string needs;         // beside that: links, versions
-  std::string since;         // version or date of what `runs_on` says; empty: before 2026
+  std::string since;         // version or date of what `runs_on` says; empty: not told
   std::string note;          // why not, and what it gives
   std::string source;
   std::string date;  // of the source; "read 2026-11" where it has none that we know
