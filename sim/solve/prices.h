@@ -40,6 +40,8 @@ class Prices final : public PassSource {
   /// A run of that kind with `context` tokens of each sequence in the cache. Throws what run_benchmark throws.
   Point at(RunConfig config, std::int64_t context);
   PassOutcome carry_out(const PassRequest& request) override;
+  /// See CostExecutor.
+  void swap_collectives(Prices& other) { executor_.swap_collectives(other.executor_); }
 
  private:
   struct Known {

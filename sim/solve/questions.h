@@ -19,7 +19,7 @@ struct Study {
   std::int64_t depth() const { return config.speculation.depth(); }
   std::int64_t batch() const { return config.workload.batch; }
   /// The run itself with another machine or another carrier of collectives.
-  Point of(const RunConfig& variant);
+  Point of(const RunConfig& variant, bool same_fabric = true);
 };
 
 SolveVerdict verdict(const Study& study);

@@ -39,7 +39,8 @@ SensitivityRow of_number(Study& study, const ConfigNumber& number) {
   const bool same_prices = number.key.starts_with("speculation.");
   const auto speeds = [&](double factor) {
     const RunConfig variant = scaled(study.config, number.key, factor);
-    return speeds_of(study, variant, same_prices ? study.prices.at(variant, study.context) : study.of(variant));
+    if (same_prices) return speeds_of(study, variant, study.prices.at(variant, study.context));
+    return speeds_of(study, variant, study.of(variant, !number.key.starts_with("machine.fabric.")));
   };
   return row_of(study, number.key, number.value, {speeds(1 / nudge), speeds(nudge)}, nudge * nudge);
 }

@@ -261,6 +261,23 @@ TEST(Solve, JsonHasItsSchemaAndTheTextTheAnswer) {
   EXPECT_THAT(to_csv(r), HasSubstr("break_even,64,32768,2,,accept_length,"));
 }
 
+// 123 allreduces in decode and in verify; those of other passes stay where only the cycle's are asked for.
+TEST(WhatIf, ReplacesTheTimeOfAllreducesAlone) {
+  const auto allreduces = [](const std::string& what_if, PassKind kind) {
+    const RunResult r = brute("seed/eagle3", what_if.empty() ? Sets{} : Sets{"comm.what_if={" + what_if + "}"}, 1000);
+    for (const PhaseResult& p : r.phases)
+      if (p.kind == kind) return std::pair{p.parts[static_cast<std::size_t>(Part::allreduce)], p.seconds};
+    throw Error("no such pass");
+  };
+  const auto decode = allreduces("", PassKind::decode);
+  const auto fixed = allreduces("allreduce_us: 50", PassKind::decode);
+  EXPECT_NEAR(fixed.first, 123 * 50e-6, 1e-12);
+  EXPECT_NEAR(fixed.second - fixed.first, decode.second - decode.first, 1e-12);
+  EXPECT_NEAR(allreduces("cycle_allreduce_us: 50", PassKind::verify).first, 123 * 50e-6, 1e-12);
+  EXPECT_EQ(allreduces("cycle_allreduce_us: 50", PassKind::decode), decode);
+  EXPECT_NEAR(allreduces("allreduce_factor: 2", PassKind::decode).first, 2 * decode.first, 1e-12);
+}
+
 TEST(Numbers, AreFoundByTheirKeysAndScaledAlone) {
   const RunConfig config = load_run("seed/eagle3");
   const auto numbers = solving::config_numbers(config, {"machine.", "speculation.acceptance."});

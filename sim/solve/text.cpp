@@ -81,7 +81,7 @@ std::string all_text(const SolveAllreduce& a) {
 
 std::string allreduce_text(const SolveResult& r) {
   const SolveAllreduce& a = r.allreduce;
-  if (a.in_verify == 0) return "\nno allreduce: one rank sums nothing\n";
+  if (a.in_verify == 0) return "\nno allreduce in this layout\n";
   std::string out = formatted("\nallreduce: {:.1f} us in decode (x{}), {:.1f} us in verify (x{})\n", a.decode_us,
                               a.in_decode, a.verify_us, a.in_verify);
   if (!r.verdict.accept_length) return out;

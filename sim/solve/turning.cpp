@@ -64,10 +64,25 @@ std::vector<std::pair<double, double>> paying(Study& study, bool whole) {
   return ranges;
 }
 
+/// What is prepared of collectives, while one run of the same fabric is priced.
+class Lent {
+ public:
+  Lent(Prices& from, Prices& to) : from_(from), to_(to) { from_.swap_collectives(to_); }
+  ~Lent() { from_.swap_collectives(to_); }
+  Lent(const Lent&) = delete;
+  Lent& operator=(const Lent&) = delete;
+
+ private:
+  Prices& from_;
+  Prices& to_;
+};
+
 }  // namespace
 
-Point Study::of(const RunConfig& variant) {
+Point Study::of(const RunConfig& variant, bool same_fabric) {
   Prices other(variant, shelf);
+  if (!same_fabric) return other.at(variant, context);
+  const Lent lent(prices, other);
   return other.at(variant, context);
 }
 
