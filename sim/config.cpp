@@ -8,6 +8,8 @@
 #include "model/base/formatted.h"
 #include "model/base/units.h"
 #include "model/build_plan.h"
+#include "sim/capabilities.h"
+#include "sim/report/metrics.h"
 
 namespace specstep {
 
@@ -79,6 +81,21 @@ void check(const CommTableFile& t, Checker& c) {
   check_rows(t.table, c);
 }
 
+double CommWhatIf::seconds(PassKind kind, double priced) const {
+  const bool in_cycle = kind == PassKind::verify || kind == PassKind::draft || kind == PassKind::extend;
+  const std::optional<double>& given = in_cycle && cycle_allreduce_us ? cycle_allreduce_us : allreduce_us;
+  return allreduce_factor * (given ? *given * us : priced);
+}
+
+void describe(Fields& f, CommWhatIf& w) {
+  f.optional("allreduce_us", w.allreduce_us, "every allreduce of every pass takes this long", {.min = 0, .max = 1e9});
+  f.optional("cycle_allreduce_us", w.cycle_allreduce_us,
+             "every allreduce of verify, draft and extend passes does; those of other passes stay",
+             {.min = 0, .max = 1e9});
+  f.optional("allreduce_factor", w.allreduce_factor, "times that, or times what the backend takes",
+             {.min = 0, .max = 1e6});
+}
+
 void describe(Fields& f, CommSpec& s) {
   f.optional("backend", s.backend, "backend of every collective (specstep list --backends)");
   f.optional("engine", s.engine, "whose rules backend engine-default follows: sglang, vllm, tensorrt-llm, ...");
@@ -92,6 +109,7 @@ void describe(Fields& f, CommSpec& s) {
   f.optional("fusion", s.fusion,
              "rmsnorm: allreduces of the layers go on with the residual sum and the norm in one kernel, where the "
              "backend can");
+  f.optional("what_if", s.what_if, "prices of allreduces that are not the backend's own, for the cost executor");
   f.optional("nccl", s.nccl, "settings of the NCCL library, where the cuda executor runs nccl");
   f.optional("own", s.own, "settings of specstep's own backends, where the cuda executor runs one");
 }
@@ -272,6 +290,8 @@ void check_backend(const RunConfig& r, Checker& c) {
                         DType::bf16, true};
   const std::string& id = r.comm.pick(bytes);
   if (id == "auto") return;
+  if (const std::string reason = capability_refusal(r, id); !reason.empty())
+    return c.fail("comm.backend", reason, "a backend that is there, see 'specstep list --capabilities'");
   const comm::Topology topology = comm::build_topology(r.machine.fabric);
   std::optional<std::string> reason;
   if (id != "engine-default") {
@@ -311,6 +331,8 @@ void check(const RunConfig& r, Checker& c) {
            formatted("at most the batch ({}): an attention group without a sequence would idle", r.workload.batch));
   check_draft(r, c);
   check_host_backends(r, c);
+  if (r.comm.what_if && r.measure.executor != ExecutorKind::cost)
+    c.fail("comm.what_if", "is read by the cost executor only", "measure.executor cost, or leave it out");
   if (r.parallel.tensor <= r.machine.count) check_backend(r, c);
 }
 

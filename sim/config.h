@@ -57,6 +57,15 @@ struct EnumNames<CommProbe> {
   static std::vector<std::string> names() { return {"measured", "priced"}; }
 };
 
+/// What-if of prices: allreduces that take another time than their backend's. The rest of a pass stays.
+struct CommWhatIf {
+  std::optional<double> allreduce_us;        // of every pass
+  std::optional<double> cycle_allreduce_us;  // of verify, draft and extend passes
+  double allreduce_factor = 1;               // times what the above or the backend gives
+  /// Seconds of an allreduce in such a pass that the backend carries in `priced` seconds.
+  double seconds(PassKind kind, double priced) const;
+};
+
 /// Which backend carries a collective. A list stands for the table alone.
 struct CommSpec {
   std::optional<std::string> backend;  // nccl when neither it nor a table is given
@@ -67,6 +76,7 @@ struct CommSpec {
   bool embedding_allreduce = true;
   bool logits_gather = true;
   CommFusion fusion = CommFusion::none;
+  std::optional<CommWhatIf> what_if;       // read by the cost executor
   std::optional<comm::NcclSettings> nccl;  // read by the cuda executor; without it NCCL chooses
   std::optional<comm::OwnSettings> own;    // likewise, for backends that are kernels of our own
   /// The table, wherever it stands.
@@ -183,6 +193,7 @@ struct RunConfig {
 void describe(Fields& f, CommRule& r);
 void describe(Fields& f, CommTableFile& t);
 void check(const CommTableFile& t, Checker& c);
+void describe(Fields& f, CommWhatIf& w);
 void describe(Fields& f, CommSpec& s);
 void check(const CommSpec& s, Checker& c);
 void describe(Fields& f, TreeSpec& t);

@@ -101,8 +101,9 @@ TEST(RunConfig, FusionIsRefusedWhereNoBackendCan) {
   const std::string mixed = "comm={table: [{up_to_kib: 56, backend: pull1}, {backend: nccl}], fusion: rmsnorm}";
   EXPECT_EQ(refusal("seed/eagle3", {mixed}), "accepted");
   const auto notes = config_notes(load_run("seed/eagle3", {mixed, "engine.cycle=sglang-v2"}));
-  ASSERT_EQ(notes.size(), 1u);
+  ASSERT_EQ(notes.size(), 2u);
   EXPECT_EQ(notes[0], "comm.fusion: nccl (comm.table[1]) cannot fuse; its allreduces keep their norms apart");
+  EXPECT_THAT(notes[1], HasSubstr("comm.fusion on sm_120"));  // what the engine's own would have been
 }
 
 TEST(RunConfig, ATableMayStandInAFileOfItsOwn) {

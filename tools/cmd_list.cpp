@@ -8,6 +8,7 @@
 #include "comm/backend.h"
 #include "comm/report/caps_table.h"
 #include "model/base/formatted.h"
+#include "sim/capabilities.h"
 #include "sim/engine/engine.h"
 #include "sim/executor.h"
 #include "sim/file_kind.h"
@@ -25,7 +26,7 @@ struct ListCommand {
   std::string schema;
   int ranks = 8;
   std::int64_t largest_bytes = 65536;
-  bool metrics = false, backends = false, executors = false, reference = false, engines = false;
+  bool metrics = false, backends = false, executors = false, reference = false, engines = false, capabilities = false;
 };
 
 Output metrics_list() {
@@ -123,12 +124,13 @@ Output everything(const ConfigLibrary& library, const ListCommand& options) {
 
 void list(const ListCommand& options) {
   const int asked = (options.schema.empty() ? 0 : 1) + options.metrics + options.backends + options.executors +
-                    options.reference + options.engines;
+                    options.reference + options.engines + options.capabilities;
   if (asked > 1)
-    throw InputError(Issue{{"specstep list"},
-                           "",
-                           "several lists are asked for",
-                           "one of --schema, --metrics, --backends, --executors, --engines and --reference"});
+    throw InputError(
+        Issue{{"specstep list"},
+              "",
+              "several lists are asked for",
+              "one of --schema, --metrics, --backends, --executors, --engines, --capabilities and --reference"});
   if (!options.schema.empty()) {
     const Json schema = file_kind(options.schema).schema();
     return deliver(options.common, {schema.dump(2) + "\n", [&] { return schema; }, {}});
@@ -137,6 +139,8 @@ void list(const ListCommand& options) {
   if (options.backends) return deliver(options.common, backends_list(options));
   if (options.executors) return deliver(options.common, executors_list());
   if (options.engines) return deliver(options.common, engines_list());
+  if (options.capabilities)
+    return deliver(options.common, {capabilities_text(), [] { return capabilities_json(); }, {}});
   if (options.reference)
     return deliver(options.common, {config_reference(), [] { return Json(config_reference()); }, {}});
   deliver(options.common, everything(ConfigLibrary::installed(), options));
@@ -162,6 +166,8 @@ void add_list(CLI::App& app) {
       ->capture_default_str();
   command->add_flag("--executors", options->executors, "every executor");
   command->add_flag("--engines", options->engines, "rules of serving engines by version, with their sources");
+  command->add_flag("--capabilities", options->capabilities,
+                    "what of engines and libraries runs on which GPUs, since when, with sources");
   command->add_flag("--reference", options->reference, "the config reference as Markdown");
   add_output(*command, options->common, "specstep list --schema run > run.schema.json");
   command->callback([options] { list(*options); });

@@ -6,6 +6,7 @@
 #include "sim/engine/benchmark.h"
 #include "sim/study.h"
 #include "tools/cli.h"
+#include "tools/located.h"
 #include "tools/progress_line.h"
 
 namespace specstep {
@@ -24,19 +25,6 @@ void stand_for(CommonOptions& common, const char* option, const std::string& key
     if (set.starts_with(key + "="))
       throw InputError(Issue{{option}, "", "is given beside --set " + set, "one of them"});
   common.sets.push_back(key + "=" + value);
-}
-
-/// Calls `work`. Faults of the config that show only then get the place of their key, as those of reading have.
-template <class F>
-auto located(const Sources& sources, const Location& file, F&& work) {
-  try {
-    return work();
-  } catch (const InputError& e) {
-    Issues issues = e.issues();
-    for (Issue& issue : issues)
-      if (issue.at.file.empty()) issue.at = place_of(issue.key, sources, file);
-    throw InputError(issues);
-  }
 }
 
 void refuse_for_study(const RunOptions& options) {

@@ -136,7 +136,11 @@ std::unique_ptr<PreparedPlan> CostExecutor::prepare(Plan plan, Launch launch) {
       last.op = &step.op;
       if (const auto call = call_of(step.op, captured)) {
         const std::string used = carrier(*call, *priced);
-        const comm::CommPrice price = price_of(used, *call, *priced);
+        comm::CommPrice price = price_of(used, *call, *priced);
+        if (comm_.what_if && call->kind == comm::Collective::all_reduce) {
+          price.seconds = comm_.what_if->seconds(priced->plan().shape.kind, price.seconds);
+          price.provenance = comm::Provenance::assumed;
+        }
         // A norm behind it works inside the kernel: its traffic and its floor stay, its node is gone.
         const double norm = price_kernel(gpu_, step.op).seconds;
         last.span = {price.seconds + norm, price.provenance, price.extrapolated};

@@ -14,6 +14,9 @@ class CostExecutor final : public Executor {
   explicit CostExecutor(const RunConfig& config);
   std::string_view name() const override { return "cost"; }
   std::unique_ptr<PreparedPlan> prepare(Plan plan, Launch launch) override;
+  /// Each goes on with what the other has prepared of collectives: for executors of one fabric, so that nothing is
+  /// prepared twice.
+  void swap_collectives(CostExecutor& other) { std::swap(pricer_, other.pricer_); }
 
  private:
   std::string carrier(const comm::Call& call, PricedPlan& plan);

@@ -2,6 +2,7 @@
 
 #include "comm/caps.h"
 #include "model/base/formatted.h"
+#include "sim/capabilities.h"
 
 namespace specstep {
 
@@ -47,6 +48,9 @@ std::vector<std::string> engine_time_notes(const RunConfig& config) {
 
 std::vector<std::string> config_notes(const RunConfig& config) {
   std::vector<std::string> out = fusion_notes(config);
+  for (std::string& note : capability_notes(config)) out.push_back(std::move(note));
+  if (config.comm.what_if)
+    out.emplace_back("comm.what_if: allreduces are priced as it says, not as their backend would");
   const SpeculationSpec& s = config.speculation;
   const HostSpec& host = config.measure.host;
   if (config.draft && !config.drafts_with_model())
