@@ -142,6 +142,12 @@ void describe(Fields& f, OtherWeights& o) {
   f.optional("source", o.source, "where the number comes from");
 }
 
+void describe(Fields& f, VisionSpec& v) {
+  f.required("layers", v.layers, "layers of the encoder", {.min = 1, .max = 4096});
+  f.required("hidden", v.hidden, "width of the encoder", width);
+  f.optional("source", v.source, "where the numbers come from");
+}
+
 void describe(Fields& f, StackSpec& s) {
   f.required("name", s.name, "name of the model");
   f.optional("source", s.source, "where the numbers come from");
@@ -155,6 +161,7 @@ void describe(Fields& f, StackSpec& s) {
   f.optional("weights", s.weights, "formats of stored weights");
   f.optional("kv", s.kv, "type of cached keys and values");
   f.optional("other_weights", s.other_weights, "weights a text pass does not read");
+  f.optional("vision", s.vision, "the encoder of pictures, which engines leave room for");
 }
 
 void check(const StackSpec& s, Checker& c) {

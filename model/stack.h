@@ -109,6 +109,13 @@ struct OtherWeights {
   std::string source;
 };
 
+/// The encoder of pictures: what SGLang's memory rule asks of it. Its weights stand in other_weights.
+struct VisionSpec {
+  std::int64_t layers = 0;
+  std::int64_t hidden = 0;
+  std::string source;
+};
+
 struct StackSpec {
   std::string name;
   std::string source;
@@ -122,6 +129,7 @@ struct StackSpec {
   WeightFormats weights;
   DType kv = DType::bf16;
   std::vector<OtherWeights> other_weights;
+  std::optional<VisionSpec> vision;
 
   /// The kind of layer i: pattern[i mod its length].
   const LayerKind& layer(std::int64_t i) const { return pattern[static_cast<std::size_t>(i) % pattern.size()]; }
@@ -139,6 +147,7 @@ void describe(Fields& f, MlpSpec& m);
 void check(const MlpSpec& m, Checker& c);
 void describe(Fields& f, WeightFormats& w);
 void describe(Fields& f, OtherWeights& o);
+void describe(Fields& f, VisionSpec& v);
 void describe(Fields& f, StackSpec& s);
 void check(const StackSpec& s, Checker& c);
 

@@ -229,7 +229,7 @@ void describe(Fields& f, RunConfig& r) {
   f.part("machine", r.machine, "machines", "the hardware");
   f.required("parallel", r.parallel, "how the model is split over ranks");
   f.optional("comm", r.comm, "what carries the collectives");
-  f.optional("engine", r.engine, "the serving engine");
+  f.part("engine", r.engine, "engines", "the serving engine", false);
   f.optional("speculation", r.speculation, "speculative decoding");
   f.optional("workload", r.workload, "what is generated");
   f.optional("measure", r.measure, "how the run is carried out");

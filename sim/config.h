@@ -9,7 +9,7 @@
 #include "comm/dispatch.h"
 #include "comm/nccl_settings.h"
 #include "comm/own_settings.h"
-#include "model/acceptance.h"
+#include "model/acceptance_spec.h"
 #include "model/base/config_io.h"
 #include "model/draft.h"
 #include "model/pass.h"

@@ -37,7 +37,11 @@ const std::vector<FileKind>& file_kinds() {
       row<StackSpec>("stack", "stacks", "a transformer", {"layers"}),
       row<MachineSpec>("machine", "machines", "GPUs, fabric, host", {"gpu", "fabric"}),
       row<GpuSpec>("gpu", "gpus", "one kind of GPU", {"kernels"}),
+      row<EngineSpec>("engine", "engines", "a serving engine", {"preset"}),
       row<comm::FabricSpec>("fabric", "fabrics", "what connects the GPUs of a machine", {"links"}),
+      row<CycleSpec>("cycle", "cycles", "passes of a round of speculation, and host work between them", {"rules"}),
+      row<SkewSpec>("skew", "skews", "how late ranks arrive at allreduces", {"of"}),
+      row<AcceptanceDataset>("acceptance", "acceptance", "published acceptance of a model on a data set", {"licence"}),
       row<CommTableFile>("comm-table", "tables", "which backend carries which message sizes", {"table"}),
   };
   return rows;

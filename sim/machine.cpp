@@ -32,7 +32,8 @@ void describe(Fields& f, GpuSpec& g) {
   f.required("name", g.name, "name of the GPU");
   f.optional("compute_capability", g.compute_capability,
              "as in 12.0 for sm_120: what runs there (specstep list --capabilities)");
-  f.required("memory_gib", g.memory_gib, "memory");
+  f.required("memory_gib", g.memory_gib, "memory of the board, as nvidia-smi tells it");
+  f.optional("usable_gib", g.usable_gib, "of it what CUDA offers; all of it when left out");
   f.required("memory_bandwidth_gb_s", g.memory_bandwidth_gb_s, "peak memory bandwidth, 10^9 bytes a second");
   f.required("bf16_tflops", g.bf16_tflops, "peak dense bf16 tensor throughput, 10^12 a second");
   f.required("graph_node_us", g.graph_node_us, "gap between two kernels inside a CUDA graph");
@@ -44,6 +45,7 @@ void check(const GpuSpec& g, Checker& c) {
   constexpr Range positive{.min = 1e-3, .max = 1e9};
   if (g.compute_capability) check_range(c, "compute_capability", *g.compute_capability, {.min = 5, .max = 20});
   check_range(c, "memory_gib", g.memory_gib, positive);
+  if (g.usable_gib) check_range(c, "usable_gib", *g.usable_gib, {.min = 1e-3, .max = g.memory_gib.value});
   check_range(c, "memory_bandwidth_gb_s", g.memory_bandwidth_gb_s, positive);
   check_range(c, "bf16_tflops", g.bf16_tflops, positive);
   check_range(c, "graph_node_us", g.graph_node_us, {.min = 0, .max = 1e6});

@@ -30,7 +30,8 @@ struct KernelClasses {
 struct GpuSpec {
   std::string name;
   std::optional<Quantity> compute_capability;  // 12.0 for sm_120
-  Quantity memory_gib;
+  Quantity memory_gib;                         // of the board, as nvidia-smi tells it
+  std::optional<Quantity> usable_gib;          // of it what CUDA offers (cudaDeviceProp::totalGlobalMem)
   Quantity memory_bandwidth_gb_s;
   Quantity bf16_tflops;      // dense, without sparsity
   Quantity graph_node_us;    // from one kernel's end to the next one's start inside a CUDA graph

@@ -8,6 +8,7 @@
 #include "model/base/formatted.h"
 #include "model/base/units.h"
 #include "sim/comm_served.h"
+#include "sim/engine/launch.h"
 
 namespace specstep {
 
@@ -33,7 +34,7 @@ class PricedPlan final : public PreparedPlan {
     total_.spans.push_back(span);
     total_.spans.back().seconds += gap;
   }
-  /// An eager pass lasts at least as long as the host needs to launch its kernels: the rest is launch time.
+  /// A pass lasts at least as long as the host needs to launch its kernels or its pieces: the rest is launch time.
   void host_bound(double launch_seconds) {
     if (launch_seconds <= total_.seconds) return;
     total_.parts[static_cast<std::size_t>(Part::launch)] += launch_seconds - total_.seconds;
@@ -63,7 +64,10 @@ std::optional<comm::Call> call_of(const Op& op, bool captured) {
 }  // namespace
 
 CostExecutor::CostExecutor(const RunConfig& config)
-    : gpu_(config.machine.gpu), comm_(config.comm), pricer_(comm::build_topology(config.machine.fabric)) {}
+    : gpu_(config.machine.gpu),
+      graph_(config.engine.graph),
+      comm_(config.comm),
+      pricer_(comm::build_topology(config.machine.fabric)) {}
 
 /// Who carries a call. Choices that the config leaves to a rule, and what a backend does not have, are noted.
 std::string CostExecutor::carrier(const comm::Call& call, PricedPlan& plan) {
@@ -85,18 +89,16 @@ std::string CostExecutor::carrier(const comm::Call& call, PricedPlan& plan) {
 
 std::unique_ptr<PreparedPlan> CostExecutor::prepare(Plan plan, Launch launch) {
   auto priced = std::make_unique<PricedPlan>(std::move(plan), launch);
-  const bool captured = launch == Launch::captured;
+  const bool captured = launch != Launch::eager;
   struct Memo {
     const Op* op = nullptr;
     StepTime span;
     double gap = 0;
   };
   std::array<Memo, static_cast<std::size_t>(StepKind::sample) + 1> memo;
-  double nodes = 0;
   for (const Step& step : priced->plan().steps) {
     Memo& last = memo[static_cast<std::size_t>(step.kind)];
     const double step_nodes = cost_of(step.op).nodes;
-    nodes += step_nodes;
     if (!last.op || !(*last.op == step.op)) {
       last.op = &step.op;
       if (const auto call = call_of(step.op, captured)) {
@@ -118,7 +120,7 @@ std::unique_ptr<PreparedPlan> CostExecutor::prepare(Plan plan, Launch launch) {
     }
     priced->add(step, last.span, last.gap);
   }
-  if (!captured) priced->host_bound(nodes * gpu_.eager_launch_us.value * us);
+  priced->host_bound(host_launch_seconds(priced->plan(), launch, gpu_, graph_));
   return priced;
 }
 

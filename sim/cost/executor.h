@@ -22,6 +22,7 @@ class CostExecutor final : public Executor {
   std::string carrier(const comm::Call& call, PricedPlan& plan);
 
   GpuSpec gpu_;
+  GraphSpec graph_;
   CommSpec comm_;
   comm::Pricer pricer_;
 };

@@ -4,6 +4,7 @@
 
 #include "model/base/formatted.h"
 #include "sim/environment.h"
+#include "sim/report/memory_report.h"
 #include "sim/report/metrics.h"
 #include "sim/report/result.h"
 
@@ -62,6 +63,15 @@ Json to_json(const RunResult& r) {
               {"metrics", metrics_json(r)},
               {"provenance", r.provenance},
               {"notes", r.notes}};
+  if (r.acceptance)
+    out["acceptance"] = {{"length", r.acceptance->length()},
+                         {"rate", r.acceptance->rate()},
+                         {"survival", r.acceptance->survival()},
+                         {"distribution", r.acceptance->distribution()},
+                         {"one_draw_per_batch", r.acceptance->one_draw()}};
+  for (const CycleTerm& term : r.cycle_terms)
+    out["cycle_terms"].push_back({{"name", term.name}, {"seconds", term.seconds}});
+  if (r.memory) out["memory"] = memory_json(*r.memory);
   if (r.generation)
     out["generation"] = {{"digest", r.generation->digest},
                          {"plain_digest", r.generation->plain_digest},

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "sim/config.h"
+#include "sim/engine/budget.h"
 #include "sim/executor.h"
 
 namespace specstep {
@@ -24,7 +25,8 @@ struct PhaseResult {
   std::int64_t allreduces_in_layer = 0;
   std::int64_t allreduce_bytes = 0;  // one payload
   double allreduce_seconds = 0;      // one in-layer call
-  double in_situ_seconds = 0;        // the same inside the pass, where that was measured
+  double in_situ_seconds = 0;        // the same inside the pass, waits for late ranks included; 0: not told
+  double wait_seconds = 0;           // of in_situ_seconds, the wait for the last rank
   Breakdown parts{};
   Cost cost;
 };
@@ -43,13 +45,22 @@ struct GeneratedText {
   std::int64_t first_difference = 0;  // earliest position at which the two part; -1: nowhere
 };
 
+/// A term of what a cycle takes beyond a plain decode step.
+struct CycleTerm {
+  std::string name;
+  double seconds = 0;
+};
+
 struct RunResult {
   std::string executor;
   RunConfig config;
   std::vector<PhaseResult> phases;
   std::map<std::string, Metric> metrics;
+  std::optional<Acceptance> acceptance;      // of a run that speculates
+  std::vector<CycleTerm> cycle_terms;        // largest first; sums to cycle - decode step
   std::map<std::string, double> provenance;  // share of the run's time by source
   std::vector<DeviceFacts> devices;          // GPUs that it ran on
+  std::optional<MemoryBudget> memory;        // nothing for an executor that measures
   std::optional<GeneratedText> generation;   // nothing for an executor that has no tokens
   std::vector<std::string> notes;            // assumptions a reader must know
 };

@@ -4,6 +4,7 @@
 
 #include "model/base/formatted.h"
 #include "model/base/units.h"
+#include "sim/report/memory_report.h"
 #include "sim/report/metrics.h"
 #include "sim/report/result.h"
 
@@ -87,6 +88,24 @@ std::string breakdown_table(const RunResult& r) {
   return out;
 }
 
+/// What a client sees of acceptance, and why a cycle costs more than a decode step.
+std::string speculation_lines(const RunResult& r) {
+  std::string out;
+  if (r.acceptance) {
+    out += formatted("\nacceptance: length {:.3f}, rate {:.1f} %, accepted by position", r.acceptance->length(),
+                     100 * r.acceptance->rate());
+    for (const double s : r.acceptance->survival()) out += formatted(" {:.3f}", s);
+    out += "\n";
+  }
+  if (r.cycle_terms.empty()) return out;
+  double all = 0;
+  for (const CycleTerm& term : r.cycle_terms) all += term.seconds;
+  out += formatted("a cycle lasts {:.3f} ms longer than a decode step:", all / ms);
+  for (std::size_t i = 0; i < std::min<std::size_t>(r.cycle_terms.size(), 4); ++i)
+    out += formatted("{} {} {:+.3f}", i > 0 ? "," : "", r.cycle_terms[i].name, r.cycle_terms[i].seconds / ms);
+  return out + (r.cycle_terms.size() > 4 ? ", ...\n" : "\n");
+}
+
 std::string generation_line(const RunResult& r) {
   const GeneratedText& g = *r.generation;
   if (!r.config.speculative()) return formatted("generated text: {}\n", g.digest);
@@ -117,7 +136,8 @@ std::string study_row(const std::string& run, const std::string& metric, const s
 }  // namespace
 
 std::string to_text(const RunResult& r) {
-  return header(r) + "\n" + metrics_table(r) + breakdown_table(r) + provenance_line(r);
+  const std::string memory = r.memory ? memory_text(*r.memory) : "";
+  return header(r) + "\n" + metrics_table(r) + breakdown_table(r) + speculation_lines(r) + memory + provenance_line(r);
 }
 
 std::string to_text(const StudyResult& study) {
