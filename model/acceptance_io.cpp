@@ -160,7 +160,8 @@ void check_acceptance(const AcceptanceSpec& a, std::int64_t drafts, Checker& c, 
            formatted("one for each of the {} drafts (draft_length, or the steps of the tree)", drafts));
     return false;
   };
-  const bool lists = matches("conditional", a.conditional) & matches("survival", a.survival);
+  matches("conditional", a.conditional);
+  const bool positions = matches("survival", a.survival);
   const auto within = [&](const char* name, const std::optional<double>& length) {
     if (length && *length > static_cast<double>(drafts + 1))
       c.fail(key + name, formatted("is {}", *length),
@@ -168,7 +169,7 @@ void check_acceptance(const AcceptanceSpec& a, std::int64_t drafts, Checker& c, 
   };
   within(".length", a.length);
   if (a.simulated) within(".simulated.length", a.simulated->length);
-  if (lists) check_agreement(a, drafts, c, key);
+  if (positions) check_agreement(a, drafts, c, key);
   if (!a.histogram) return;
   const HistogramSpec& h = *a.histogram;
   const std::int64_t sum = std::accumulate(h.counts.begin(), h.counts.end(), std::int64_t{0});

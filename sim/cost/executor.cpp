@@ -36,6 +36,7 @@ class PricedPlan final : public PreparedPlan {
   }
   /// A pass lasts at least as long as the host needs to launch its kernels or its pieces: the rest is launch time.
   void host_bound(double launch_seconds) {
+    total_.host_seconds = launch_seconds;
     if (launch_seconds <= total_.seconds) return;
     total_.parts[static_cast<std::size_t>(Part::launch)] += launch_seconds - total_.seconds;
     total_.seconds = launch_seconds;

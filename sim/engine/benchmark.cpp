@@ -69,7 +69,7 @@ class Benchmark {
     step.passes_per_cycle = config_.speculative() ? 0 : 1;
     const EngineHostSpec host = config_.engine.host();
     if (!measures_)
-      add_host(step, std::max(0.0, host.overlapped_step_us.value * us + launch_seconds(step) - step.seconds));
+      add_host(step, std::max(0.0, seconds_of(host.overlapped_step_us) + launch_seconds(step) - step.seconds));
     step_ = step.samples;
     put("decode.step_ms", [&](std::size_t i) { return step_[i] / ms; });
     put("decode.tok_s", [&](std::size_t i) { return batch() / step_[i]; });
@@ -81,9 +81,8 @@ class Benchmark {
   /// Time that the host spends on launching a pass, beside the device.
   double launch_seconds(const PhaseResult& phase) const {
     const EngineHostSpec host = config_.engine.host();
-    const double node =
-        phase.launch != Launch::eager ? host.graph_node_us.value : config_.machine.gpu.eager_launch_us.value;
-    return host.given() ? phase.cost.nodes * node * us : 0;
+    if (!host.given()) return 0;
+    return phase.launch == Launch::captured ? phase.cost.nodes * seconds_of(host.graph_node_us) : phase.host_seconds;
   }
 
   void cycle() {
@@ -150,7 +149,7 @@ class Benchmark {
   void wait_for_host(std::vector<PhaseResult>& phases) const {
     if (measures_) return;
     double device = 0;
-    double host = config_.engine.host().overlapped_cycle_us.value * us;
+    double host = seconds_of(config_.engine.host().overlapped_cycle_us);
     for (const PhaseResult& p : phases) {
       device += p.passes_per_cycle * p.seconds;
       host += p.passes_per_cycle * launch_seconds(p);

@@ -53,8 +53,10 @@ class Ledger {
   }
 
  private:
-  static double given_or(const std::optional<double>& gib_given, double computed, bool& given) {
+  /// A figure of a log takes the place of the computed one, and both are shown.
+  double given_or(const char* name, const std::optional<double>& gib_given, double computed, bool& given) {
     given = gib_given.has_value();
+    if (given) out_.compared.push_back({name, "GiB", *gib_given, computed / gib});
     return given ? *gib_given * gib : computed;
   }
 
@@ -67,8 +69,8 @@ class Ledger {
       nccl();
       own_allreduce();
     }
-    out_.free_before =
-        given_or(spec_.measured.free_gib, out_.usable - out_.context - out_.comm_bytes(), out_.free_given);
+    out_.free_before = given_or("free before weights", spec_.measured.free_gib,
+                                out_.usable - out_.context - out_.comm_bytes(), out_.free_given);
   }
 
   void nccl() {
@@ -133,20 +135,22 @@ class Ledger {
 
   void model() {
     const MeasuredMemory& m = spec_.measured;
-    out_.weights = given_or(m.weights_gib, weight_memory(config_.stack, config_.parallel), out_.weights_given);
+    out_.weights = given_or("weights of the target", m.weights_gib, weight_memory(config_.stack, config_.parallel),
+                            out_.weights_given);
     const KvFootprint target = kv_footprint(config_.stack, config_.parallel);
     out_.kv_per_token = target.bytes_per_token;
     out_.kv_per_sequence = target.bytes_per_sequence;
     if (config_.drafts_with_model()) {
-      out_.draft_weights = given_or(m.draft_gib, weight_memory(*config_.draft, config_.parallel), out_.draft_given);
+      out_.draft_weights = given_or("weights of the draft", m.draft_gib,
+                                    weight_memory(*config_.draft, config_.parallel), out_.draft_given);
       const KvFootprint draft = kv_footprint(*config_.draft, config_.parallel);
       out_.kv_per_token += draft.bytes_per_token;
       out_.kv_per_sequence += draft.bytes_per_sequence;
     }
     out_.chunk_tokens = chunk_tokens();
-    out_.activations = given_or(m.activations_gib, activations(), out_.activations_given);
+    out_.activations = given_or("activations", m.activations_gib, activations(), out_.activations_given);
     const CaptureEstimate capture = capture_estimate(config_);
-    out_.graphs = given_or(m.graph_gib, capture.bytes, out_.graphs_given);
+    out_.graphs = given_or("graphs", m.graph_gib, capture.bytes, out_.graphs_given);
     out_.graphs_how = capture.how;
   }
 
@@ -206,7 +210,7 @@ class Ledger {
     out_.graphs_in_pool =
         rule_ == MemoryRule::utilisation && spec_.graph_estimate.value_or(is_since(config_.engine.version, "0.21"));
     if (rule_ == MemoryRule::utilisation)
-      out_.kv = f * out_.usable - both - out_.context - out_.comm_bytes() - out_.activations -
+      out_.kv = f * out_.usable - (out_.usable - out_.free_before) - both - out_.activations -
                 (out_.graphs_in_pool ? out_.graphs : 0);
     else if (rule_ == MemoryRule::free_share)
       out_.kv = f * (out_.free_before - both - out_.activations);
@@ -230,7 +234,7 @@ class Ledger {
   void after() {
     const double pool = std::max(out_.kv, 0.0);
     const double later = out_.weights + out_.draft_weights + pool + out_.graphs + out_.activations;
-    out_.process = out_.context + out_.comm_bytes() + later;
+    out_.process = out_.usable - out_.free_before + later;
     out_.left = out_.free_before - later;
   }
 

@@ -12,6 +12,12 @@ namespace specstep {
 
 namespace {
 
+double reserve_mib(const MemoryBudget& b) {
+  double sum = 0;
+  for (const ReserveTerm& t : b.fraction.terms) sum += t.mib;
+  return sum;
+}
+
 std::string share_text(const MemoryBudget& b) {
   std::string same;
   if (b.graphs_in_pool && b.graphs > 0)
@@ -19,24 +25,25 @@ std::string share_text(const MemoryBudget& b) {
                      equivalent_shares(b.fraction.value, b.graphs, b.usable).down);
   if (!b.automatic) return formatted("{}", b.fraction.value) + same;
   if (b.fraction.terms.empty()) return formatted("{}, the engine's default", b.fraction.value) + same;
-  std::string out;
-  double reserve = 0;
-  for (const ReserveTerm& t : b.fraction.terms) {
-    out += formatted("{}{:.0f} ({})", out.empty() ? "" : " + ", t.mib, t.what);
-    reserve += t.mib;
-  }
   const double board = std::round(b.board / mib);
-  out = formatted("{:.4f} = ({:.0f} - {:.0f} MiB) / {:.0f}", b.fraction.value, board, reserve, board) +
-        (b.fraction.vision_factor != 1 ? formatted(" x {:.5f} for pictures", b.fraction.vision_factor) : "") + ": " +
-        out;
+  return formatted("{:.4f} = ({:.0f} - {:.0f} MiB) / {:.0f}", b.fraction.value, board, reserve_mib(b), board) +
+         (b.fraction.vision_factor != 1 ? formatted(" x {:.5f} for pictures", b.fraction.vision_factor) : "");
+}
+
+std::string reserve_text(const MemoryBudget& b) {
+  std::string out = "MiB: ";
+  for (const ReserveTerm& t : b.fraction.terms)
+    out += formatted("{}{:.0f} ({})", out.size() > 5 ? " + " : "", t.mib, t.what);
   return out;
 }
 
 /// What the share is of, and what is taken from it.
 std::string pool_text(const MemoryBudget& b) {
   const double f = b.fraction.value;
-  if (b.rule == "utilisation") return formatted("{:.4f} x {:.2f} GiB less all above", f, b.usable / gib);
-  if (b.rule == "free_share") return formatted("{:.4f} of what weights and activations leave", f);
+  if (b.rule == "utilisation")
+    return formatted("share - {:.2f} GiB taken before - weights - activations{}", (b.usable - b.free_before) / gib,
+                     b.graphs_in_pool ? " - graphs" : "");
+  if (b.rule == "free_share") return formatted("{:.4f} of what weights and activations leave free", f);
   return formatted("{:.4f} x {:.2f} GiB free - {:.2f} GiB of weights", f, b.free_before / gib, b.weights / gib);
 }
 
@@ -58,8 +65,10 @@ std::vector<MemoryTerm> memory_terms(const MemoryBudget& b) {
                  b.activations_given});
   out.push_back(
       {"graphs", b.graphs, how(b.graphs_given, b.graphs_how.empty() ? "none" : b.graphs_how), b.graphs_given});
-  out.push_back(
-      {"share", b.fraction.value * (b.rule == "utilisation" ? b.usable : b.free_before), share_text(b), false});
+  if (!b.fraction.terms.empty()) out.push_back({"reserve", reserve_mib(b) * mib, reserve_text(b), false});
+  if (b.rule != "free_share")
+    out.push_back(
+        {"share", b.fraction.value * (b.rule == "utilisation" ? b.usable : b.free_before), share_text(b), false});
   out.push_back(
       {"KV pool", b.kv,
        formatted("{}: {} tokens of {} B{}, {} requests of {}", pool_text(b), grouped(b.kv_tokens),

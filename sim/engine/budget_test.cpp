@@ -4,6 +4,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <nlohmann/json.hpp>
+
 #include "model/base/units.h"
 #include "sim/engine/benchmark.h"
 #include "sim/report/memory_report.h"
@@ -96,7 +98,7 @@ TEST(Budget, WhichCachesSplitOverRanks) {
   EXPECT_NEAR(tokens("kimi-k2.5-eagle3-mla", "1") / tokens("kimi-k2.5-eagle3", "1"), 1.4427, 2e-4);
   EXPECT_DOUBLE_EQ(budget("memory/seed-explicit").kv_per_token, 70272);
   EXPECT_DOUBLE_EQ(budget("memory/seed-explicit", {"stack.kv=fp8"}).kv_per_token, 35136);
-  EXPECT_DOUBLE_EQ(budget("llama-3.3-70b-8x-h200").kv_per_token, 40960);
+  EXPECT_DOUBLE_EQ(budget("llama-3.3-70b-8x-h200").kv_per_token, 40960 + 512) << "with its draft";
 }
 
 // gpt-oss-120b on eight RTX PRO 4500 under vLLM at 0.95 (vllm-project/vllm#51590, 2026-09-21): a card of 33,689,829,376
@@ -126,6 +128,25 @@ TEST(Budget, VllmGraphsInsideTheShareOrBeside) {
   EXPECT_DOUBLE_EQ(of("0.21").fraction.value, 0.9);
 }
 
+// Kimi-K2.6 on 8x RTX PRO 6000 under vLLM, fp8 cache, tokens of the pool at start (local-inference-lab/rtx6kpro@e2c2b95
+// models/kimi-k25.md and kimi-k26-v2.md): 449,600 at 0.93; 491,200 at 0.94, 442,192 with an MLA draft. Nothing is
+// fitted to these.
+TEST(Budget, VllmPoolsOfKimi) {
+  const auto tokens = [](const std::string& share, bool drafted) {
+    std::vector<std::string> sets{"machine=8x-rtx-pro-6000", "engine=vllm-0.20", "engine.memory.fraction=" + share,
+                                  "stack.kv=fp8"};
+    if (drafted) {
+      sets.emplace_back("draft=kimi-k2.5-eagle3-mla");
+      sets.emplace_back("speculation={method: eagle3, acceptance: {rate: 0.5}}");
+    }
+    return static_cast<double>(budget("seed/baseline-graph128", sets).kv_tokens);
+  };
+  EXPECT_NEAR(tokens("0.93", false) / 449600, 1, 0.08);
+  EXPECT_NEAR(tokens("0.94", false) / 491200, 1, 0.08);
+  EXPECT_NEAR(tokens("0.94", true) / 442192, 1, 0.08);
+  EXPECT_NEAR((tokens("0.94", false) - tokens("0.94", true)) / (491200 - 442192), 1, 0.15) << "what the draft costs";
+}
+
 // A card at 0.98 whose graphs come beside the share: 136.00 MiB asked for with 120.88 MiB free.
 TEST(Budget, SaysByHowMuchItDoesNotFit) {
   const MemoryBudget b =
@@ -141,7 +162,8 @@ TEST(Budget, SaysByHowMuchItDoesNotFit) {
 TEST(Budget, WarnsOfGraphsAboveWhatRemains) {
   const MemoryBudget b =
       budget("gpt-oss-120b-8x-h200",
-             {"engine={preset: sglang, memory: {fraction: 0.88, measured: {free_gib: 100, weights_gib: "
+             {"speculation.method=none",
+              "engine={preset: sglang, memory: {fraction: 0.88, measured: {free_gib: 100, weights_gib: "
               "40, activations_gib: 0.57, graph_gib: 6.19}}}"});
   EXPECT_NEAR(b.left / gib, 5.24, 1e-9);
   ASSERT_FALSE(b.warnings.empty());
@@ -174,6 +196,29 @@ TEST(Budget, TermsAddUp) {
     EXPECT_LE(static_cast<double>(b.largest_batch * b.request_tokens), static_cast<double>(b.kv_tokens) * 1.001)
         << engine;
   }
+}
+
+// `auto` is a value of its own: written, dumped and refused as such.
+TEST(Budget, AutomaticIsAWord) {
+  const RunConfig config = load_run("seed/baseline-graph128", {"engine.memory.fraction=auto"});
+  EXPECT_FALSE(config.engine.memory.fraction);
+  const auto dumped = dump_config(config);
+  EXPECT_EQ(dumped["engine"]["memory"]["fraction"], "auto");
+  EXPECT_EQ(dumped["engine"]["graph"]["max_batch"], 128);
+  EXPECT_THAT(refusal_of([] { load_run("seed/baseline-graph128", {"engine.memory.fraction=\"auto\""}); }),
+              HasSubstr("is 'auto' (quoted text); auto, or a number above 0 and at most 1"));
+  EXPECT_THAT(refusal_of([] { load_run("seed/baseline-graph128", {"engine.graph.max_batch=0"}); }),
+              HasSubstr("auto, or an integer at least 1 and at most 65536"));
+}
+
+// A profile by name, one changed in place, and an inline map are three ways to say which engine.
+TEST(Budget, ProfilesByNameAndInline) {
+  EXPECT_EQ(load_run("seed/eagle3", {"engine=vllm"}).engine.preset, EnginePreset::vllm);
+  const EngineSpec changed = load_run("seed/eagle3", {"engine=sglang-0.4.7", "engine.graph.max_batch=64"}).engine;
+  EXPECT_EQ(changed.version, "0.4.7");
+  EXPECT_EQ(changed.graph.max_batch.value_or(0), 64);
+  EXPECT_EQ(load_run("seed/eagle3", {"engine={base: trtllm, version: \"1.2\"}"}).engine.preset, EnginePreset::trtllm);
+  EXPECT_EQ(load_run("seed/eagle3", {"engine={preset: sglang}"}).engine.preset, EnginePreset::sglang);
 }
 
 TEST(Budget, NamesABatchThatDoesNotFit) {

@@ -1,7 +1,19 @@
 // Rounds by engine.
 #include "sim/engine/cycle.h"
 
+#include "model/base/units.h"
+
 namespace specstep {
+
+namespace {
+
+void check_time(Checker& c, const std::string& key, const std::optional<Quantity>& q) {
+  if (q) check_range(c, key, *q, {.min = 0, .max = 1e6});
+}
+
+}  // namespace
+
+double seconds_of(const std::optional<Quantity>& q) { return q ? q->value * us : 0; }
 
 const HostWork& EngineHostSpec::of(PassKind kind) const {
   switch (kind) {
@@ -22,8 +34,8 @@ const HostWork& EngineHostSpec::of(PassKind kind) const {
 
 bool EngineHostSpec::given() const {
   for (const HostWork* h : {&decode, &draft, &verify, &extend})
-    if (h->captured_us.value > 0 || h->eager_us.value > 0) return true;
-  return overlapped_step_us.value > 0 || overlapped_cycle_us.value > 0 || graph_node_us.value > 0;
+    if (h->captured_us || h->eager_us) return true;
+  return overlapped_step_us || overlapped_cycle_us || graph_node_us;
 }
 
 DraftPasses draft_passes(CycleRules rules, const DraftShape& shape) {
@@ -59,9 +71,8 @@ void describe(Fields& f, HostWork& h) {
 }
 
 void check(const HostWork& h, Checker& c) {
-  constexpr Range range{.min = 0, .max = 1e6};
-  check_range(c, "captured_us", h.captured_us, range);
-  check_range(c, "eager_us", h.eager_us, range);
+  check_time(c, "captured_us", h.captured_us);
+  check_time(c, "eager_us", h.eager_us);
 }
 
 void describe(Fields& f, EngineHostSpec& h) {
@@ -76,10 +87,9 @@ void describe(Fields& f, EngineHostSpec& h) {
 }
 
 void check(const EngineHostSpec& h, Checker& c) {
-  constexpr Range range{.min = 0, .max = 1e6};
-  check_range(c, "overlapped_step_us", h.overlapped_step_us, range);
-  check_range(c, "overlapped_cycle_us", h.overlapped_cycle_us, range);
-  check_range(c, "graph_node_us", h.graph_node_us, range);
+  check_time(c, "overlapped_step_us", h.overlapped_step_us);
+  check_time(c, "overlapped_cycle_us", h.overlapped_cycle_us);
+  check_time(c, "graph_node_us", h.graph_node_us);
 }
 
 void describe(Fields& f, CycleSpec& s) {

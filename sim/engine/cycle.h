@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 
 #include "model/base/quantity.h"
@@ -30,17 +31,20 @@ struct EnumNames<CycleRules> {
 /// Host work in front of a pass that the device waits for: metadata, tree build, sampling, copies. Microseconds a
 /// launch.
 struct HostWork {
-  Quantity captured_us;
-  Quantity eager_us;
+  std::optional<Quantity> captured_us;  // piecewise launches too
+  std::optional<Quantity> eager_us;
 };
+
+/// Seconds of a figure in microseconds; 0 when it is not given.
+double seconds_of(const std::optional<Quantity>& q);
 
 /// Host work in all. What a scheduler hides does not count for a pass, but a round lasts at least as long as the host
 /// is busy: overlapped_*_us, and graph_node_us for each node of a captured graph.
 struct EngineHostSpec {
   HostWork decode, draft, verify, extend;
-  Quantity overlapped_step_us;
-  Quantity overlapped_cycle_us;
-  Quantity graph_node_us;
+  std::optional<Quantity> overlapped_step_us;
+  std::optional<Quantity> overlapped_cycle_us;
+  std::optional<Quantity> graph_node_us;
 
   const HostWork& of(PassKind kind) const;
   bool given() const;

@@ -24,7 +24,7 @@ struct GridRow {
   std::vector<Segment> grid;
   std::vector<Segment> beyond_96_gib;  // more sizes on such GPUs
   std::int64_t powers_from = 0;        // powers of two from here on, 0: none
-  bool with_largest = false;           // the largest size itself, on the grid or not
+  bool with_largest = false;           // the largest size that was asked for, on the grid or not
   const char* source;
 };
 
@@ -57,8 +57,8 @@ const std::vector<GridRow>& grid_rows() {
        0,
        false,
        sglang_2026},
-      {sglang, "0", false, {}, {{1, 2, 1}, {4, 8, 4}, {16, 160, 8}}, {{168, 256, 8}}, 0, true, sglang_2025},
-      {sglang, "0", true, {}, {{1, 8, 1}, {10, 32, 2}, {40, 160, 16}}, {{168, 256, 8}}, 0, true, sglang_2025},
+      {sglang, "0", false, {}, {{1, 2, 1}, {4, 8, 4}, {16, 160, 8}}, {{160, 256, 8}}, 0, true, sglang_2025},
+      {sglang, "0", true, {}, {{1, 8, 1}, {10, 32, 2}, {40, 160, 16}}, {{160, 256, 8}}, 0, true, sglang_2025},
       {vllm, "0", {}, {}, {{1, 2, 1}, {4, 4, 1}, {8, 255, 8}, {256, 0, 16}}, {}, 0, false, vllm_grid},
       {trtllm, "0", {}, true, {{1, 2, 1}, {4, 4, 1}, {8, 128, 8}}, {}, 256, true, trtllm_grid},
       {trtllm, "0", {}, {}, {{1, 32, 1}, {64, 128, 64}}, {}, 256, true, trtllm_grid},
@@ -101,7 +101,8 @@ std::pair<std::int64_t, std::string> largest_size(const GraphSpec& graph, const 
   return {sglang_max_batch(q), formatted("by {:.0f} GiB of GPU memory and {} ranks", q.gpu_gib, q.ranks)};
 }
 
-std::vector<std::int64_t> sizes_of(const GridRow& row, std::int64_t most, double gpu_gib) {
+/// `asked`: the largest size was asked for, not found by a rule.
+std::vector<std::int64_t> sizes_of(const GridRow& row, std::int64_t most, bool asked, double gpu_gib) {
   std::vector<std::int64_t> out;
   std::vector<Segment> grid = row.grid;
   if (gpu_gib > 96) grid.insert(grid.end(), row.beyond_96_gib.begin(), row.beyond_96_gib.end());
@@ -109,7 +110,7 @@ std::vector<std::int64_t> sizes_of(const GridRow& row, std::int64_t most, double
     for (std::int64_t size = s.from; size <= (s.to > 0 ? std::min(s.to, most) : most); size += s.step)
       out.push_back(size);
   for (std::int64_t power = row.powers_from; power > 0 && power <= most; power *= 2) out.push_back(power);
-  if (row.with_largest) out.push_back(most);
+  if (row.with_largest && asked) out.push_back(most);
   std::sort(out.begin(), out.end());
   out.erase(std::unique(out.begin(), out.end()), out.end());
   return out;
@@ -163,7 +164,7 @@ std::vector<GridRule> grid_rules() {
     for (const Segment& s : row.grid) add(s);
     if (!row.beyond_96_gib.empty()) what += formatted(", above 96 GiB to {}", row.beyond_96_gib.back().to);
     if (row.powers_from > 0) what += formatted(", powers of two from {}", row.powers_from);
-    if (row.with_largest) what += ", the largest";
+    if (row.with_largest) what += ", the largest that is asked for";
     if (row.speculative) what += *row.speculative ? "; with a draft" : "; without a draft";
     if (row.padding) what += *row.padding ? "; padded" : "; not padded";
     out.push_back({row.preset, row.since, what, row.source});
@@ -193,7 +194,7 @@ CaptureList capture_list(const GraphSpec& graph, const CaptureQuery& q) {
   }
   const GridRow& row = grid_row(q, out.padding);
   const auto [most, why] = largest_size(graph, q);
-  out.sizes = sizes_of(row, most, q.gpu_gib);
+  out.sizes = sizes_of(row, most, graph.max_batch || graph.max_tokens, q.gpu_gib);
   if (out.in_tokens && mode != GraphMode::piecewise && q.whole_verify && q.verify_tokens > 1)
     round_up_to(out.sizes, q.verify_tokens, most);
   out.rule = formatted("up to {}: {}", most, why);
@@ -243,8 +244,8 @@ void check(const GraphSpec& g, Checker& c) {
     if (g.sizes[i] <= g.sizes[i - 1])
       c.fail(formatted("sizes[{}]", i), formatted("is {} behind {}", g.sizes[i], g.sizes[i - 1]), "sizes ascending");
   check_range(c, "piece_launch_us", g.piece_launch_us, {.min = 0, .max = 1e6});
-  if (!g.sizes.empty() && g.max_batch) c.fail("max_batch", "is given beside sizes", "one of them");
-  if (!g.sizes.empty() && g.max_tokens) c.fail("max_tokens", "is given beside sizes", "one of them");
+  if (!g.sizes.empty() && g.max_batch) c.fail("max_batch", "is given beside sizes", "auto: the sizes decide");
+  if (!g.sizes.empty() && g.max_tokens) c.fail("max_tokens", "is given beside sizes", "auto: the sizes decide");
 }
 
 }  // namespace specstep

@@ -81,7 +81,7 @@ std::vector<ReserveTerm> fixed_2025_terms(const ReserveQuery& q) {
                            "a number, or a GPU of 90 to 160 GiB"});
   std::vector<ReserveTerm> terms;
   add(terms, "fixed, for a GPU of 90 to 160 GiB", 12 * 1024);
-  add(terms, formatted("{} ranks x 512", q.tensor), 512.0 * static_cast<double>(q.tensor));
+  add(terms, formatted("ranks, 512 x {}", q.tensor), 512.0 * static_cast<double>(q.tensor));
   add_draft(terms, q.draft);
   if (q.attention_data > 1) add(terms, "attention groups", 4096);
   return terms;
@@ -94,9 +94,9 @@ std::vector<ReserveTerm> reserve_2026_terms(const ReserveQuery& q) {
       std::max<std::int64_t>(q.chunk_tokens > 0 ? q.chunk_tokens : sglang_chunk_tokens(q.gpu_mib), 2048);
   std::vector<ReserveTerm> terms;
   add(terms, "fixed", 512);
-  add(terms, formatted("activations, 1.5 x {} tokens of a prefill chunk", chunk), 1.5 * static_cast<double>(chunk));
-  add(terms, formatted("graphs, 2 x {} sequences", q.max_batch), 2 * batch);
-  add(terms, formatted("{} ranks x 128", q.tensor), 128.0 * static_cast<double>(q.tensor));
+  add(terms, formatted("prefill, 1.5 x {} tokens", chunk), 1.5 * static_cast<double>(chunk));
+  add(terms, formatted("graphs, 2 x {}", q.max_batch), 2 * batch);
+  add(terms, formatted("ranks, 128 x {}", q.tensor), 128.0 * static_cast<double>(q.tensor));
   if (q.attention_data > 1)
     add(terms,
         formatted("attention groups, {} x {} sequences x {}", q.max_batch > 300 ? 4.5 : 3.0, q.max_batch,
@@ -112,7 +112,7 @@ std::vector<ReserveTerm> reserve_late_2026_terms(const ReserveQuery& q) {
   std::vector<ReserveTerm> terms;
   if (q.after_capture) {
     add(terms, "fixed", 1536);
-    add(terms, formatted("{} ranks x 128", q.tensor), 128.0 * static_cast<double>(q.tensor));
+    add(terms, formatted("ranks, 128 x {}", q.tensor), 128.0 * static_cast<double>(q.tensor));
     if (q.vision_layers > 0) add(terms, "pictures", 8192);
     return terms;
   }

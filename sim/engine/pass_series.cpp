@@ -29,6 +29,7 @@ void add_weighted(PhaseResult& mean, const PhaseResult& one, double share) {
   mean.allreduce_seconds += share * one.allreduce_seconds;
   mean.in_situ_seconds += share * one.in_situ_seconds;
   mean.wait_seconds += share * one.wait_seconds;
+  mean.host_seconds += share * one.host_seconds;
   for (std::size_t p = 0; p < part_count; ++p) mean.parts[p] += share * one.parts[p];
   mean.cost.flops += share * one.cost.flops;
   mean.cost.weight_bytes += share * one.cost.weight_bytes;
@@ -40,7 +41,7 @@ void add_weighted(PhaseResult& mean, const PhaseResult& one, double share) {
 
 PhaseResult emptied(const PhaseResult& one) {
   PhaseResult out = one;
-  out.seconds = out.allreduce_seconds = out.in_situ_seconds = out.wait_seconds = 0;
+  out.seconds = out.allreduce_seconds = out.in_situ_seconds = out.wait_seconds = out.host_seconds = 0;
   out.samples.assign(one.samples.size(), 0);
   out.parts = {};
   out.cost = {};
@@ -81,7 +82,7 @@ void PassSeries::add_engine_time(PhaseResult& phase, const PassUse& use) const {
   add_part(phase, Part::skew, wait * static_cast<double>(phase.allreduces));
   const EngineHostSpec all = config_.engine.host();
   const HostWork& host = all.of(use.kind);
-  add_host(phase, use.host_launches * (phase.launch == Launch::eager ? host.eager_us : host.captured_us).value * us);
+  add_host(phase, use.host_launches * seconds_of(phase.launch == Launch::eager ? host.eager_us : host.captured_us));
 }
 
 PhaseResult PassSeries::growing(const PassUse& use) {

@@ -48,7 +48,8 @@ const std::vector<PhaseRow>& phase_rows() {
   using enum EnginePreset;
   using enum Launch;
   static const std::string early = "sgl-project/sglang cuda_graph_runner and eagle_worker, early 2026";
-  static const std::string extend_early = early + ": the draft's extend is captured for these two backends alone";
+  static const std::string extend_early =
+      early + ": the draft's extend is captured with triton and trtllm_mla attention alone";
   static const std::string extend_late =
       "sgl-project/sglang eagle_draft_extend_cuda_graph_runner, late 2026; that 0.5.10 is the first with it is assumed";
   static const std::string trt = "NVIDIA/TensorRT-LLM tech blogs 1 and 2, 2025: verify and drafts are one graph";
@@ -85,27 +86,22 @@ PhaseChoice vllm_launch(const PhaseQuery& q) {
   const GraphSupport support = support_of(q.attention_backend);
   const bool whole = q.mode != GraphMode::piecewise;
   const bool decode_only = q.mode == GraphMode::full_decode_only;
-  const auto why = [&](const char* what) {
-    return formatted("{} (attention {}: {}; {})", what, q.attention_backend.empty() ? "not given" : q.attention_backend,
-                     name_of(support), vllm_modes);
-  };
+  const bool known = !q.attention_backend.empty();
+  const std::string attention = formatted("attention {} does {} in a graph; {}",
+                                          known ? q.attention_backend : "(not given)", name_of(support), vllm_modes);
   switch (q.kind) {
     case PassKind::decode:
-      if (whole && support >= GraphSupport::single_token_decode) return {Launch::captured, why("decode is one graph")};
-      return {Launch::piecewise, why("decode runs in pieces")};
+      return {whole && support >= GraphSupport::single_token_decode ? Launch::captured : Launch::piecewise, attention};
     case PassKind::verify:
-      if (whole && support >= GraphSupport::uniform_batch) return {Launch::captured, why("verify is one graph")};
-      return {Launch::piecewise, why("verify runs in pieces")};
+      return {whole && support >= GraphSupport::uniform_batch ? Launch::captured : Launch::piecewise, attention};
     case PassKind::prefill:
-      if (decode_only) return {Launch::eager, why("full_decode_only leaves prompts eager")};
-      if (q.mode == GraphMode::full && support == GraphSupport::always)
-        return {Launch::captured, why("prompts are one graph")};
-      return {Launch::piecewise, why("prompts run in pieces")};
+      if (decode_only) return {Launch::eager, "full_decode_only has no graphs for prompts"};
+      return {q.mode == GraphMode::full && support == GraphSupport::always ? Launch::captured : Launch::piecewise,
+              attention};
     case PassKind::draft:
     case PassKind::extend:
-      if (decode_only)
-        return {Launch::eager, why("the drafter runs in pieces or eagerly, and full_decode_only has no pieces")};
-      return {Launch::piecewise, why("the drafter runs in pieces")};
+      if (decode_only) return {Launch::eager, "vLLM's drafter knows pieces alone, and full_decode_only has none"};
+      return {Launch::piecewise, formatted("vLLM's drafter knows pieces alone; {}", vllm_modes)};
   }
   return {};
 }

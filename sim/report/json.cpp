@@ -31,7 +31,8 @@ Json phase_json(const PhaseResult& p) {
           {"weight_bytes", p.cost.weight_bytes},
           {"kv_bytes", p.cost.kv_bytes},
           {"activation_bytes", p.cost.activation_bytes},
-          {"nodes", p.cost.nodes}};
+          {"nodes", p.cost.nodes},
+          {"host_launch_seconds", p.host_seconds}};
 }
 
 Json metrics_json(const RunResult& r) {

@@ -27,6 +27,7 @@ struct PhaseResult {
   double allreduce_seconds = 0;      // one in-layer call
   double in_situ_seconds = 0;        // the same inside the pass, waits for late ranks included; 0: not told
   double wait_seconds = 0;           // of in_situ_seconds, the wait for the last rank
+  double host_seconds = 0;           // that the host needs to launch the pass, where that is priced
   Breakdown parts{};
   Cost cost;
 };

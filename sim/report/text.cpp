@@ -77,6 +77,7 @@ std::string breakdown_table(const RunResult& r) {
   };
   row("total", [](const PhaseResult& p) { return formatted("{:.3f}        ", p.seconds / ms); });
   row("launched", [](const PhaseResult& p) { return name_of(p.launch) + "  "; });
+  row("kernels", [](const PhaseResult& p) { return formatted("{:.0f}        ", p.cost.nodes); });
   row("tokens", [](const PhaseResult& p) { return formatted("{}        ", p.tokens); });
   row("allreduces", [](const PhaseResult& p) {
     return p.allreduces > 0 ? formatted("{} x {} B", p.allreduces, grouped(p.allreduce_bytes)) : std::string("none");
