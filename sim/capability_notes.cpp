@@ -19,9 +19,10 @@ int generation_of(const MachineSpec& machine) {
 
 bool holds(const std::vector<int>& list, int sm) { return std::find(list.begin(), list.end(), sm) != list.end(); }
 
-/// The rule family of comm.engine: "vllm" for "vllm-ungated".
-std::string family_of(const std::string& engine) {
-  return engine.substr(0, engine.find('-')) == "tensorrt" ? engine : engine.substr(0, engine.find('-'));
+/// The serving engine as the table calls it.
+std::string engine_of(const RunConfig& config) {
+  const EnginePreset preset = config.engine.preset;
+  return preset == EnginePreset::trtllm ? "tensorrt-llm" : name_of(preset);
 }
 
 const Capability* find_row(Feature feature, const std::string& engine, int sm, bool runs) {
@@ -41,7 +42,7 @@ std::string later_text(Feature feature, const std::string& engine, int sm) {
 
 void note_fusion(const RunConfig& config, int sm, std::vector<std::string>& out) {
   if (config.comm.fusion == CommFusion::none) return;
-  const std::string engine = family_of(config.comm.engine);
+  const std::string engine = engine_of(config);
   const Capability* gated = find_row(Feature::allreduce_fusion, engine, sm, false);
   if (!gated) return;
   out.push_back(formatted(
@@ -54,7 +55,7 @@ void note_fusion(const RunConfig& config, int sm, std::vector<std::string>& out)
 /// Whole experts on ranks that hold whole sequences: tokens travel.
 void note_exchange(const RunConfig& config, int sm, std::vector<std::string>& out) {
   if (config.parallel.attention_data < 2 || config.parallel.expert != config.parallel.tensor) return;
-  const Capability* gated = find_row(Feature::expert_all_to_all, family_of(config.comm.engine), sm, false);
+  const Capability* gated = find_row(Feature::expert_all_to_all, engine_of(config), sm, false);
   if (!gated) return;
   out.push_back(
       formatted("experts on sm_{}: {} does not run there: {} [{}]; the all-to-all is priced as sends and receives", sm,

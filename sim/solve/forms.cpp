@@ -46,6 +46,7 @@ Json break_even_json(const BreakEvenRow& r) {
   if (!r.error.empty()) return {{"batch", r.batch}, {"context", r.context}, {"error", r.error}};
   return {{"batch", r.batch},
           {"context", r.context},
+          {"fits", r.fits},
           {"accept_length", r.length},
           {"rate", or_null(r.rate)},
           {"step_ms", r.step_seconds / ms},
@@ -111,6 +112,7 @@ Json to_json(const SolveResult& r) {
   Json at = {{"batch", r.config.workload.batch}, {"context", r.context}, {"draft_length", s.depth()}};
   at["verify_tokens"] = s.verify_tokens();
   at["free_draft"] = r.free_draft;
+  at["kv_tokens"] = r.kv_tokens;
   return {{"schema", "specstep.solve/1"},
           {"executor", "cost"},
           {"config_hash", config_hash(canonical)},

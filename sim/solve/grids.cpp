@@ -25,9 +25,7 @@ void or_error(Row& row, const RunConfig& config, F&& work) {
 }
 
 LengthChoice choice_of(const RunConfig& config, const Point& point) {
-  const std::int64_t drafts = config.speculation.depth();
-  const double length = accept_length(*config.speculation.acceptance, drafts);
-  return {drafts, length, point.break_even(), point.tok_s(config.workload.batch, length)};
+  return {config.speculation.depth(), point.accept_length, point.break_even(), point.tok_s(config.workload.batch)};
 }
 
 DraftLengthRow lengths_of(Study& study, std::int64_t batch, const std::vector<std::int64_t>& lengths) {

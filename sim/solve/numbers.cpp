@@ -21,6 +21,9 @@ class NumberWalk final : public Visitor {
   void number(double& value, const Range&) override {
     if (inside()) on_number_(key_, value);
   }
+  void or_auto(bool& is_auto, const Door& door) override {
+    if (!is_auto) door.visit(*this);
+  }
   void list(const ListDoor& door) override {
     for (std::size_t i = 0; i < door.size(); ++i) below(formatted("[{}]", i), [&] { door.visit(i, *this); });
   }

@@ -44,27 +44,15 @@ Point Prices::at(RunConfig config, std::int64_t context) {
   asked_ = nullptr;
   Point point;
   point.step = result.metrics.at("decode.step_ms").value * ms;
-  if (config.speculative()) point.cycle = result.metrics.at("speculative.cycle_ms").value * ms;
+  if (config.speculative()) {
+    point.cycle = result.metrics.at("speculative.cycle_ms").value * ms;
+    point.accept_length = result.metrics.at("speculative.accept_length").value;
+  }
   point.phases = std::move(result.phases);
   return point;
 }
 
-std::vector<double> conditional_chances(const SpeculationSpec& speculation, std::int64_t drafts) {
-  const auto n = static_cast<std::size_t>(drafts);
-  // A length belongs to the config's own depth; rules that reach further than that are taken as they are.
-  std::vector<double> survival = survival_of(*speculation.acceptance, drafts);
-  if (speculation.acceptance->length || survival.size() < n)
-    survival = survival_of(*speculation.acceptance, speculation.depth());
-  std::vector<double> chances;
-  double before = 1;
-  for (const double s : survival) {
-    chances.push_back(before > 0 ? s / before : 0);
-    before = s;
-  }
-  const double last = chances.empty() ? 0 : chances.back();
-  chances.resize(n, last);
-  return chances;
-}
+bool told_at_any_length(const AcceptanceSpec& a) { return a.rate || a.decay || a.dataset; }
 
 RunConfig with(RunConfig config, std::int64_t batch, std::int64_t draft_length) {
   config.workload.batch = batch;
@@ -75,7 +63,9 @@ RunConfig with(RunConfig config, std::int64_t batch, std::int64_t draft_length) 
   }
   if (s.tree || draft_length == s.draft_length) return config;
   AcceptanceSpec extended;
-  extended.conditional = conditional_chances(s, draft_length);
+  extended.survival = told_at_any_length(*s.acceptance)
+                          ? survival_of(*s.acceptance, draft_length)
+                          : acceptance_of(*s.acceptance, s.draft_length).at(draft_length).survival();
   s.acceptance = extended;
   s.draft_length = draft_length;
   return config;

@@ -24,11 +24,12 @@ class PlanShelf {
 struct Point {
   double step = 0;                  // plain decode
   double cycle = 0;                 // 0 without speculation
+  double accept_length = 1;         // that of the config
   std::vector<PhaseResult> phases;  // decode; verify, draft and extend where the run has them
   const PhaseResult* phase(PassKind kind) const;
-  /// Tokens per second of a batch; `length` the acceptance length.
+  /// Tokens per second of a batch.
   double plain_tok_s(std::int64_t batch) const { return static_cast<double>(batch) / step; }
-  double tok_s(std::int64_t batch, double length) const { return static_cast<double>(batch) * length / cycle; }
+  double tok_s(std::int64_t batch) const { return static_cast<double>(batch) * accept_length / cycle; }
   double break_even() const { return cycle / step; }
 };
 
@@ -55,12 +56,13 @@ class Prices final : public PassSource {
   std::vector<Known> known_;
 };
 
-/// The same run with a batch and, for chains, another draft length, whose acceptance is the config's: chances beyond
-/// those given repeat the last one. Without acceptance, that of a run which accepts nothing.
+/// The same run with a batch and, for chains, another draft length, whose acceptance is the config's: what it gives by
+/// a rule at any draft length is that rule's, what it gives for its own length is taken on by Acceptance::at. Without
+/// acceptance, that of a run which accepts nothing.
 RunConfig with(RunConfig config, std::int64_t batch, std::int64_t draft_length);
 
-/// Chance of each of `drafts` drafts given the ones before, from whatever the config gives at its own draft length.
-std::vector<double> conditional_chances(const SpeculationSpec& speculation, std::int64_t drafts);
+/// Whether the acceptance is told by a rule for any draft length.
+bool told_at_any_length(const AcceptanceSpec& acceptance);
 
 /// The constant chance of each of `drafts` drafts that gives an acceptance length; nothing above what they can give.
 std::optional<double> rate_for(double accept_length, std::int64_t drafts);

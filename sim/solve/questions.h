@@ -15,7 +15,6 @@ struct Study {
   Prices prices{config, shelf};
   Point base{};
 
-  double accept_length() const { return specstep::accept_length(*config.speculation.acceptance, depth()); }
   std::int64_t depth() const { return config.speculation.depth(); }
   std::int64_t batch() const { return config.workload.batch; }
   /// The run itself with another machine or another carrier of collectives.

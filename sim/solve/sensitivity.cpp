@@ -21,9 +21,7 @@ struct Speeds {
 
 Speeds speeds_of(const Study& study, const RunConfig& config, const Point& point) {
   const std::int64_t batch = config.workload.batch;
-  if (!study.has_acceptance) return {point.plain_tok_s(batch), 0};
-  const double length = accept_length(*config.speculation.acceptance, config.speculation.depth());
-  return {point.plain_tok_s(batch), point.tok_s(batch, length)};
+  return {point.plain_tok_s(batch), study.has_acceptance ? point.tok_s(batch) : 0};
 }
 
 SensitivityRow row_of(const Study& study, std::string input, double value, std::pair<Speeds, Speeds> from_to,

@@ -6,6 +6,7 @@
 #include "model/base/units.h"
 #include "sim/capabilities.h"
 #include "sim/engine/config_notes.h"
+#include "sim/engine/serving.h"
 #include "sim/solve/questions.h"
 
 namespace specstep {
@@ -30,7 +31,7 @@ BackendAnswer answer_of(Study& study, const std::string& id) {
     out.verify_seconds = verify.seconds;
     out.plain_tok_s = point.plain_tok_s(study.batch());
     out.break_even_length = point.break_even();
-    if (study.has_acceptance) out.tok_s = point.tok_s(study.batch(), study.accept_length());
+    if (study.has_acceptance) out.tok_s = point.tok_s(study.batch());
   } catch (const InputError& e) {
     out.refusal = e.issues().front().what;
   }
@@ -78,16 +79,18 @@ std::vector<std::string> notes_of(const RunConfig& asked, const solving::Study& 
     notes.push_back(formatted("priced, although measure.executor is {}", name_of(asked.measure.executor)));
   if (s.tree) notes.emplace_back("a tree: draft lengths are not compared, a chain's acceptance is not a tree's");
   const std::int64_t longest = options.draft_lengths.empty() ? 0 : options.draft_lengths.back();
-  if (study.has_acceptance && !s.tree && longest > s.draft_length)
+  if (study.has_acceptance && !s.tree && longest > s.draft_length && !solving::told_at_any_length(*s.acceptance))
     notes.push_back(
-        formatted("acceptance beyond draft {} is assumed: each further chance is that of the last one given ({:.2f})",
-                  s.draft_length, solving::conditional_chances(s, s.draft_length).back()));
+        formatted("acceptance beyond draft {} is extrapolated: conditional chances go on changing by the mean ratio of "
+                  "those given",
+                  s.draft_length));
   return notes;
 }
 
 }  // namespace
 
 SolveResult solve(const RunConfig& asked, const SolveOptions& options) {
+  const MemoryBudget memory = require_start(asked);
   RunConfig config = asked.speculative() ? asked : with_free_draft(asked);
   const bool has_acceptance = config.speculation.acceptance.has_value();
   config = solving::with(std::move(config), config.workload.batch, config.speculation.draft_length);
@@ -95,10 +98,15 @@ SolveResult solve(const RunConfig& asked, const SolveOptions& options) {
   const std::int64_t context = config.workload.prompt_tokens + config.workload.output_tokens / 2;
   solving::Study study{.config = config, .context = context, .has_acceptance = has_acceptance};
   study.base = study.prices.at(config, context);
-  SolveResult out{.config = asked, .context = context, .free_draft = !asked.speculative()};
+  SolveResult out{
+      .config = asked, .context = context, .kv_tokens = memory.kv_tokens, .free_draft = !asked.speculative()};
   out.verdict = solving::verdict(study);
   out.allreduce = solving::allreduce_times(study);
   out.break_even = solving::break_even(study, options);
+  for (BreakEvenRow& row : out.break_even) {
+    const std::int64_t groups = asked.parallel.attention_data;
+    row.fits = (row.batch + groups - 1) / groups * (row.context + config.speculation.verify_tokens()) <= out.kv_tokens;
+  }
   out.draft_lengths = solving::draft_lengths(study, options);
   out.sensitivity = solving::sensitivity(study, out.inert);
   out.backends = solving::backend_answers(study);

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "sim/config.h"
+#include "sim/report/result.h"
 
 namespace specstep {
 
@@ -16,12 +16,6 @@ struct SolveOptions {
   std::vector<std::int64_t> batches{1, 2, 4, 8, 16, 32, 64, 128};
   std::vector<std::int64_t> contexts;  // beside that of the run
   std::vector<std::int64_t> draft_lengths{1, 2, 3, 4, 5, 6, 7, 8};
-};
-
-/// Part of the difference between a cycle and the plain steps for as many tokens, seconds.
-struct CycleTerm {
-  std::string name;    // "verify moe", "draft", "extend"
-  double seconds = 0;  // above 0: costs more than the plain steps
 };
 
 /// The run as it is, in the middle of its generation.
@@ -33,9 +27,11 @@ struct SolveVerdict {
   // What follows needs an acceptance.
   std::optional<double> accept_length;
   double tok_s = 0;
-  std::vector<CycleTerm> terms;  // sum: cycle - accept_length x step; largest magnitude first
-  std::size_t decides = 0;       // of terms: the largest of the sign that won
-  bool alone = false;            // without that term the answer would be the other one
+  /// "verify moe", "draft", ...: what a cycle takes beyond the plain steps for as many tokens; above 0 costs more. Sum:
+  /// cycle - accept_length x step; largest magnitude first.
+  std::vector<CycleTerm> terms;
+  std::size_t decides = 0;  // of terms: the largest of the sign that won
+  bool alone = false;       // without that term the answer would be the other one
 };
 
 /// Allreduce times at which the answer turns, microseconds. Of `cycle` those of plain decode stay as they are; of `all`
@@ -51,6 +47,7 @@ struct SolveAllreduce {
 struct BreakEvenRow {
   std::int64_t batch = 1, context = 0;
   std::string error;  // why there is nothing else
+  bool fits = true;   // in the engine's pool of cached tokens
   double length = 0;
   std::optional<double> rate;
   double step_seconds = 0, cycle_seconds = 0, verify_seconds = 0;
@@ -91,7 +88,8 @@ struct BackendAnswer {
 struct SolveResult {
   RunConfig config;
   std::int64_t context = 0;
-  bool free_draft = false;  // the run does not speculate: cycles are a verify pass alone
+  std::int64_t kv_tokens = 0;  // that the engine's pool holds on a rank
+  bool free_draft = false;     // the run does not speculate: cycles are a verify pass alone
   SolveVerdict verdict;
   SolveAllreduce allreduce;
   std::vector<BreakEvenRow> break_even;       // by batch, then context

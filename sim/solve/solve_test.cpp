@@ -57,7 +57,7 @@ TEST(Solve, BreakEvenIsThatOfRunsOverTheGrid) {
   }
 }
 
-// Chances 0.645 and 0.393 / 0.645 are given; further ones repeat the second.
+// Chances 0.645 and 0.393 / 0.645 are given; further ones go on falling by their ratio.
 TEST(Solve, BestDraftLengthIsThatOfRunsOverAllLengths) {
   const SolveResult r = solve(load_run("seed/eagle3"), small);
   ASSERT_EQ(r.draft_lengths.size(), 3u);
@@ -67,8 +67,11 @@ TEST(Solve, BestDraftLengthIsThatOfRunsOverAllLengths) {
     for (std::size_t i = 0; i < small.draft_lengths.size(); ++i) {
       const std::int64_t length = small.draft_lengths[i];
       std::string survival;
-      double s = 0.645;
-      for (std::int64_t k = 0; k < length; ++k, s *= 0.393 / 0.645) survival += (k > 0 ? "," : "") + std::to_string(s);
+      double s = 1;
+      double chance = 0.645;
+      const double ratio = 0.393 / 0.645 / 0.645;
+      for (std::int64_t k = 0; k < length; ++k, chance *= ratio)
+        survival += (k > 0 ? "," : "") + std::to_string(s *= chance);
       const RunResult run = brute("seed/eagle3",
                                   {set("workload.batch", row.batch), set("speculation.draft_length", length),
                                    "speculation.acceptance={survival: [" + survival + "]}"},

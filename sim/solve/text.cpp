@@ -93,6 +93,10 @@ std::string allreduce_text(const SolveResult& r) {
   return out;
 }
 
+std::string cell_text(const BreakEvenRow& row) {
+  return formatted("{:.2f} ({}){}", row.length, rate_text(row.rate), row.fits ? " " : "*");
+}
+
 /// Break-even lengths by context, and the best draft length, a line for each batch.
 std::string batches_text(const SolveResult& r) {
   std::vector<std::int64_t> contexts;
@@ -101,15 +105,17 @@ std::string batches_text(const SolveResult& r) {
   const bool best = !r.draft_lengths.empty();
   std::string out = formatted("\nbreak-even acceptance length (rate of each draft) by context{}\n  {:>6}",
                               best ? formatted("; best draft length at {}", grouped(r.context)) : "", "batch");
-  for (const std::int64_t context : contexts) out += formatted("{:>15}", grouped(context));
+  for (const std::int64_t context : contexts) out += formatted("{:>14} ", grouped(context));
   if (best) out += formatted("{:>12}{:>7}{:>10}{:>8}", "plain tok/s", "best", "tok/s", "gain");
   out += "\n";
   std::size_t cell = 0;
+  bool beyond = false;
   for (std::size_t b = 0; cell < r.break_even.size(); ++b) {
     out += formatted("  {:>6}", r.break_even[cell].batch);
     for (std::size_t i = 0; i < contexts.size(); ++i, ++cell) {
       const BreakEvenRow& row = r.break_even[cell];
-      out += formatted("{:>15}", row.error.empty() ? formatted("{:.2f} ({})", row.length, rate_text(row.rate)) : "-");
+      out += formatted("{:>15}", row.error.empty() ? cell_text(row) : "- ");
+      beyond = beyond || !row.fits;
     }
     if (best && r.draft_lengths[b].error.empty()) {
       const DraftLengthRow& row = r.draft_lengths[b];
@@ -119,6 +125,7 @@ std::string batches_text(const SolveResult& r) {
     }
     out += "\n";
   }
+  if (beyond) out += formatted("  * more than the {} tokens that the engine caches on a rank\n", grouped(r.kv_tokens));
   return out;
 }
 

@@ -12,7 +12,7 @@ namespace {
 constexpr double largest_us = 10'000;
 
 /// Seconds that speculation saves over the plain steps for as many tokens.
-double saved(const Study& study, const Point& point) { return study.accept_length() * point.step - point.cycle; }
+double saved(const Point& point) { return point.accept_length * point.step - point.cycle; }
 
 double saved_at(Study& study, bool whole, double us_each) {
   RunConfig variant = study.config;
@@ -21,7 +21,7 @@ double saved_at(Study& study, bool whole, double us_each) {
   (whole ? what_if.allreduce_us : what_if.cycle_allreduce_us) = us_each;
   if (whole) what_if.cycle_allreduce_us.reset();
   variant.comm.what_if = what_if;
-  return saved(study, study.of(variant));
+  return saved(study.of(variant));
 }
 
 /// The time between `low` and `high`, of which one pays and the other does not, at which that turns. Savings are
@@ -95,9 +95,9 @@ SolveVerdict verdict(const Study& study) {
                    .break_even_length = p.break_even(),
                    .break_even_rate = rate_for(p.break_even(), study.depth())};
   if (!study.has_acceptance) return out;
-  const double length = study.accept_length();
+  const double length = p.accept_length;
   out.accept_length = length;
-  out.tok_s = p.tok_s(study.batch(), length);
+  out.tok_s = p.tok_s(study.batch());
   double rest = p.cycle - length * p.step;
   const auto term = [&](const std::string& name, double seconds) {
     rest -= seconds;
