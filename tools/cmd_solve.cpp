@@ -5,6 +5,7 @@
 
 #include "sim/number_list.h"
 #include "sim/solve/solve.h"
+#include "sim/study_config.h"
 #include "tools/cli.h"
 #include "tools/located.h"
 
