@@ -157,7 +157,8 @@ std::unique_ptr<PreparedPlan> CostExecutor::prepare(Plan plan, Launch launch) {
     }
     priced->add(step, last.span, last.gap);
   }
-  priced->overhead(static_cast<double>(priced->plan().layers) * kernels_.layer_overhead_us.value * us);
+  if (kernels_.layer_overhead_us)
+    priced->overhead(static_cast<double>(priced->plan().layers) * kernels_.layer_overhead_us->value * us);
   priced->host_bound(host_launch_seconds(priced->plan(), launch, gpu_, graph_));
   return priced;
 }

@@ -22,7 +22,7 @@ void describe(Fields& f, EngineKernels& k) {
 }
 
 void check(const EngineKernels& k, Checker& c) {
-  check_range(c, "layer_overhead_us", k.layer_overhead_us, {.min = 0, .max = 1e6});
+  if (k.layer_overhead_us) check_range(c, "layer_overhead_us", *k.layer_overhead_us, {.min = 0, .max = 1e6});
 }
 
 }  // namespace specstep

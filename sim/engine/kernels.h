@@ -24,7 +24,7 @@ struct EngineKernels {
   bool queries_share_cache = true;
   std::optional<SplitAttention> split_attention;  // left out: the GPU's bandwidth alone
   /// Time of a layer that no operation of the plan accounts for: small kernels and gaps of this engine.
-  Quantity layer_overhead_us;
+  std::optional<Quantity> layer_overhead_us;
 };
 
 void describe(Fields& f, SplitAttention& s);
