@@ -89,6 +89,27 @@ TEST_F(Field, StagingThroughSystemMemoryIsTenfold) {
   EXPECT_GT(staged.seconds, 9 * price("pull1", fabric("dual_root_direct"), call).seconds);
 }
 
+// Four GPUs in both readings; with eight, a limit of each GPU leaves each with 7/3 of the bytes, one of all with 56/12.
+TEST_F(Field, StagingIsSharedByAllGpus) {
+  FabricSpec spec = fabric("dual_root_staged").spec();
+  const auto us_of = [&](int ranks) {
+    return price("pull1", build_topology(spec), {.ranks = ranks, .bytes = 8 << 20}).seconds * 1e6;
+  };
+  EXPECT_NEAR(us_of(8) / us_of(4), 56.0 / 12, 0.01);
+  const double four = us_of(4);
+  spec.staging->shared = false;
+  spec.staging->bandwidth_gb_s.value /= 4;
+  EXPECT_NEAR(us_of(4), four, four * 1e-9);
+  EXPECT_NEAR(us_of(8) / us_of(4), 7.0 / 3, 0.01);
+}
+
+// NCCL beyond its peer-to-peer level meets in shared host memory: what stages peer accesses does not touch it.
+TEST_F(Field, StagingDoesNotTouchNcclThroughHostMemory) {
+  const Call call{.ranks = 8, .bytes = 57344};
+  EXPECT_DOUBLE_EQ(price("nccl", fabric("dual_root_staged"), call).seconds,
+                   price("nccl", fabric("dual_root_direct"), call).seconds);
+}
+
 TEST_F(Field, PageIsUpToDate) {
   const std::string page = yaml::read_text(source + "/docs/accuracy.md");
   EXPECT_EQ(page, accuracy_page(table_file, source + "/configs")) << "print it anew: comm_accuracy TABLE CONFIGS";

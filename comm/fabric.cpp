@@ -71,7 +71,8 @@ void check(const EndpointSpec& e, Checker& c) {
 }
 
 void describe(Fields& f, StagingSpec& s) {
-  f.required("bandwidth_gb_s", s.bandwidth_gb_s, "what one GPU gets from staged peers, 10^9 bytes per second");
+  f.required("bandwidth_gb_s", s.bandwidth_gb_s, "what a GPU gets from staged peers, 10^9 bytes per second");
+  f.optional("shared", s.shared, "true: all GPUs together get this, not each");
   f.optional("latency_us", s.latency_us, "added to each staged access, microseconds");
 }
 

@@ -58,9 +58,10 @@ struct EndpointSpec {
   Quantity reduce_gb_s;         // local bytes per second while summing
 };
 
-/// Peer traffic staged through system memory: what a GPU gets then.
+/// Peer traffic staged through system memory: what a GPU gets then, or all GPUs together.
 struct StagingSpec {
   Quantity bandwidth_gb_s;
+  bool shared = false;  // all GPUs together
   Quantity latency_us;
 };
 
@@ -99,6 +100,7 @@ struct NcclSpec {
   Quantity shm_bus_gb_s;                 // bus bandwidth of a ring through it
   bool nvls = false;                     // NVLink multicast allowed
   std::vector<NcclGraph> graphs;
+  std::string protocol;  // NCCL_PROTO of a run; not part of a file, empty: NCCL's own choice
 };
 
 /// A fabric file. GPUs in file order are ranks 0..n-1.

@@ -63,6 +63,17 @@ int sum_at(int ranks, std::int64_t index, int round) {
 
 }  // namespace
 
+std::string hang_hint(const MeasuredBackend& backend) {
+  const auto waited = [](const std::string& text) {
+    return text.find("waited in vain") != std::string::npos || text.find("not done within") != std::string::npos;
+  };
+  if (std::none_of(backend.failures.begin(), backend.failures.end(), waited)) return "";
+  return "a rank is missing, or what it wrote does not arrive: ACS redirection of peer traffic (lspci: ACSCtl; off on "
+         "the switch's ports) and unusable P2P (NCCL_P2P_DISABLE=1 to see) hang so, often for one number of ranks "
+         "only; "
+         "a GPU at full use and low power is spinning in such a wait";
+}
+
 Timing timing_of(std::vector<double> seconds, int calls) {
   std::sort(seconds.begin(), seconds.end());
   const std::size_t n = seconds.size();

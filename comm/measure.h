@@ -19,6 +19,7 @@ namespace specstep::comm {
 struct CommFault {
   int rank = 0;
   int call = 0;
+  int ranks = 0;  // only among so many ranks; 0: whatever their number
 };
 
 struct MeasureRequest {
@@ -68,6 +69,9 @@ struct MeasuredBackend {
   std::int64_t device_bytes = 0;  // of a rank
   std::vector<MeasuredSize> sizes;
 };
+
+/// What to look at when calls of a backend did not end, or nothing when that is not how it failed.
+std::string hang_hint(const MeasuredBackend& backend);
 
 struct Measurement {
   int ranks = 0;

@@ -96,12 +96,18 @@ double tree_bus(const NcclNode& node, NcclProtocol protocol) {
   return bus;
 }
 
+/// LL128 needs 128-byte stores that arrive whole, which NCCL takes for granted on NVLink only.
+bool allowed(const NcclNode& node, NcclProtocol protocol) {
+  if (node.protocols) return (*node.protocols)[at(protocol)];
+  return protocol != NcclProtocol::ll128 || node.nvlink;
+}
+
 NcclTime ring_time(const NcclNode& node, Collective kind, double bytes, NcclProtocol protocol) {
   const int steps = steps_of(kind, node.ranks);
   const ByProtocol& hop = node.nvlink ? ring_hop_nvlink_us : ring_hop_pci_us;
   const double gb_s = ring_bus(node, protocol) * node.ranks / steps;
   const double us = ring_base_us[at(protocol)] + steps * hop[at(protocol)] + bytes / (gb_s * 1e3);
-  return {NcclAlgorithm::ring, protocol, us * 1e-6, protocol != NcclProtocol::ll128 || node.nvlink};
+  return {NcclAlgorithm::ring, protocol, us * 1e-6, allowed(node, protocol)};
 }
 
 NcclTime tree_time(const NcclNode& node, double bytes, NcclProtocol protocol) {
@@ -109,13 +115,14 @@ NcclTime tree_time(const NcclNode& node, double bytes, NcclProtocol protocol) {
   const ByProtocol& hop = node.nvlink ? tree_hop_nvlink_us : tree_hop_pci_us;
   const double gb_s = tree_bus(node, protocol) / 2 * tree_correction(protocol, bytes);
   const double us = tree_base_us[at(protocol)] + steps * hop[at(protocol)] + bytes / (gb_s * 1e3);
-  return {NcclAlgorithm::tree, protocol, us * 1e-6, protocol != NcclProtocol::ll128 || node.nvlink};
+  return {NcclAlgorithm::tree, protocol, us * 1e-6, allowed(node, protocol)};
 }
 
 NcclTime nvls_time(const NcclNode& node, double bytes) {
   const double bus = 2 * nvls_efficiency(node.compute_capability) * (node.channels - 1) * node.channel_gb_s;
   const double gb_s = bus * node.ranks / steps_of(Collective::all_reduce, node.ranks);
-  return {NcclAlgorithm::nvls, NcclProtocol::simple, (nvls_hop_us + bytes / (gb_s * 1e3)) * 1e-6, node.nvls};
+  return {NcclAlgorithm::nvls, NcclProtocol::simple, (nvls_hop_us + bytes / (gb_s * 1e3)) * 1e-6,
+          node.nvls && allowed(node, NcclProtocol::simple)};
 }
 
 }  // namespace

@@ -1,6 +1,7 @@
 // NCCL's own cost model: what it believes a collective costs, and what it therefore chooses.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -21,6 +22,8 @@ struct NcclNode {
   int channels = 2;
   double channel_gb_s = 24;
   bool nvls = false;
+  /// NCCL_PROTO: LL, LL128, Simple allowed, LL128 then without NVLink too; nothing: NCCL's own rule.
+  std::optional<std::array<bool, 3>> protocols;
   /// Latency in seconds and bus bandwidth in GB/s of the path its rings really take, where hops go through shared host
   /// memory. NCCL does not know these: they enter the price and not the choice.
   double shm_share = 0;  // of the hops

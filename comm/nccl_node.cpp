@@ -1,6 +1,7 @@
 // What NCCL sees of a topology.
 #include "comm/nccl_node.h"
 
+#include "comm/nccl_settings.h"
 #include "model/base/formatted.h"
 
 namespace specstep::comm {
@@ -37,6 +38,7 @@ NcclNode nccl_node(const Topology& topology, int ranks) {
   node.channels = graph.channels;
   node.channel_gb_s = graph.channel_gb_s.value;
   node.nvls = spec.nvls && topology.spec().multicast;
+  if (!spec.protocol.empty()) node.protocols = nccl_protocols(spec.protocol);
   node.shm_share = static_cast<double>(shared) / ranks;
   node.shm_hop = spec.shm_hop_us.value * 1e-6;
   node.shm_bus_gb_s = spec.shm_bus_gb_s.value;

@@ -21,12 +21,16 @@ TEST(NcclSettings, LeavesTheChoiceToNcclAndMulticastOff) { EXPECT_EQ(settings("{
 TEST(NcclSettings, ReadsWhatItIsGiven) {
   EXPECT_EQ(settings("{algorithm: Ring, protocol: LL128, p2p_level: SYS, min_channels: 2, max_channels: 4}"),
             (NcclSettings{"Ring", "LL128", "SYS", 2, 4, false}));
+  EXPECT_EQ(settings("{protocol: 'LL,LL128,Simple'}").protocol, "LL,LL128,Simple");
+  EXPECT_EQ(nccl_protocols("LL,Simple"), (std::array{true, false, true}));
   EXPECT_EQ(settings("{algorithm: NVLS, nvls: true}").algorithm, "NVLS");
 }
 
 TEST(NcclSettings, RefusesNamesThatNcclDoesNotKnow) {
   EXPECT_THAT(refused("{algorithm: ring}"), AllOf(HasSubstr("n.yaml:1"), HasSubstr("'ring'"), HasSubstr("Ring")));
   EXPECT_THAT(refused("{protocol: LL64}"), HasSubstr("LL128"));
+  EXPECT_THAT(refused("{protocol: 'LL,Simpel'}"), HasSubstr("Simple"));
+  EXPECT_THAT(refused("{protocol: 'LL,'}"), HasSubstr("LL128"));
   EXPECT_THAT(refused("{p2p_level: P2P}"), HasSubstr("PXB"));
 }
 

@@ -91,14 +91,16 @@ void add_read_windows(const Schedule& schedule, const Phase& phase, const Topolo
 }
 
 void add_staging(const Schedule& schedule, const Phase& phase, const Topology& t, PhaseFlows& p) {
-  std::map<int, int> capacity;  // by the GPU that acts
+  std::map<int, int> capacity;  // by the GPU that acts; of all, where they share it
   for (std::size_t i = 0; i < phase.transfers.size(); ++i) {
     const Transfer& x = phase.transfers[i];
     if (!staged(schedule, t, x)) continue;
-    const int actor = x.operation == Operation::read ? x.dst : x.src;
+    const bool shared = t.spec().staging->shared;
+    const int actor = shared ? -1 : x.operation == Operation::read ? x.dst : x.src;
     if (!capacity.contains(actor)) {
-      capacity[actor] = add_capacity(p, t.spec().staging->bandwidth_gb_s.value * 1e9,
-                                     "staging through system memory of " + t.node(t.gpus()[at(actor)]).id);
+      const std::string whose = shared ? "" : " of " + t.node(t.gpus()[at(actor)]).id;
+      capacity[actor] =
+          add_capacity(p, t.spec().staging->bandwidth_gb_s.value * 1e9, "staging through system memory" + whose);
       p.fitted = p.fitted || t.spec().staging->bandwidth_gb_s.fitted;
     }
     p.flows[i].uses.push_back({capacity[actor], 1});
@@ -214,7 +216,7 @@ PhaseFlows phase_flows(const Schedule& schedule, const Phase& phase, const Topol
     p.flows.push_back(std::move(flow));
   }
   if (!carrier.copy_engine) add_read_windows(schedule, phase, t, p);
-  add_staging(schedule, phase, t, p);
+  if (carrier.peers) add_staging(schedule, phase, t, p);
   add_slowdowns(schedule, phase, t, p);
   return p;
 }

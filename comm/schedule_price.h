@@ -16,6 +16,7 @@ struct Carrier {
   Wire wire = Wire::plain;
   double value_bytes = 2;    // of one value, for wires that re-encode
   bool copy_engine = false;  // each transfer is a copy-engine operation instead of loads and stores of a kernel
+  bool peers = true;         // ranks access each other's memory; false: they meet in host memory, which nothing stages
 };
 
 /// Time is `fixed + per_byte * bytes` of the message.

@@ -1,81 +1,110 @@
-// Acceptance in its several notations, all turned into survivals.
+// Survivals, distributions and draws.
 #include "model/acceptance.h"
 
 #include <algorithm>
+#include <cmath>
 #include <numeric>
-
-#include "model/base/formatted.h"
 
 namespace specstep {
 
 namespace {
+
 double chain_length(double rate, std::int64_t drafts) {
   double sum = 1, survival = 1;
   for (std::int64_t i = 0; i < drafts; ++i) sum += survival *= rate;
   return sum;
 }
 
-double rate_for_length(double length, std::int64_t drafts) {
+/// 53 random bits: std distributions differ between libraries.
+double coin_of(std::mt19937_64& generator) { return static_cast<double>(generator() >> 11) * 0x1p-53; }
+
+}  // namespace
+
+Acceptance::Acceptance(std::vector<double> survival, bool one_draw)
+    : survival_(std::move(survival)), one_draw_(one_draw) {}
+
+Acceptance Acceptance::of_conditional(const std::vector<double>& chances) {
+  std::vector<double> survival(chances.size());
+  std::partial_sum(chances.begin(), chances.end(), survival.begin(), std::multiplies<>());
+  return Acceptance(std::move(survival));
+}
+
+Acceptance Acceptance::of_weights(const std::vector<double>& weights, bool one_draw) {
+  std::vector<double> survival(weights.size());
+  std::partial_sum(weights.rbegin(), weights.rend(), survival.rbegin());
+  const double all = survival.front();
+  survival.erase(survival.begin());
+  for (double& s : survival) s /= all;
+  return Acceptance(std::move(survival), one_draw);
+}
+
+Acceptance Acceptance::of_length(double length, std::int64_t drafts) {
   double low = 0, high = 1;
   while (high - low > 1e-12) {
     const double middle = (low + high) / 2;
     (chain_length(middle, drafts) < length ? low : high) = middle;
   }
-  return (low + high) / 2;
+  return of_conditional(std::vector<double>(static_cast<std::size_t>(drafts), (low + high) / 2));
 }
 
-int given(const AcceptanceSpec& a) {
-  return (a.conditional.empty() ? 0 : 1) + (a.survival.empty() ? 0 : 1) + (a.rate ? 1 : 0) + (a.length ? 1 : 0);
-}
-}  // namespace
+double Acceptance::length() const { return std::accumulate(survival_.begin(), survival_.end(), 1.0); }
 
-void describe(Fields& f, AcceptanceSpec& a) {
-  constexpr Range chance{.min = 0, .max = 1};
-  f.optional("conditional", a.conditional, "chance that each draft is accepted, given that those before it were",
-             chance);
-  f.optional("survival", a.survival,
-             "chance that each draft and all before it are accepted (vLLM's per-position rates)", chance);
-  f.optional("rate", a.rate, "one conditional chance for every draft", chance);
-  f.optional("length", a.length, "acceptance length: tokens emitted per verify, 1 + accepted drafts",
-             {.min = 1, .max = 1024});
+double Acceptance::rate() const {
+  return survival_.empty() ? 0 : (length() - 1) / static_cast<double>(survival_.size());
 }
 
-void check(const AcceptanceSpec& a, Checker& c) {
-  if (given(a) != 1)
-    c.fail("", formatted("{} of conditional, survival, rate and length are given", given(a)), "exactly one");
-  if (!std::is_sorted(a.survival.rbegin(), a.survival.rend()))
-    c.fail("survival", "grows", "each at most the one before; chances given the one before are 'conditional'");
-}
-
-std::vector<double> survival_of(const AcceptanceSpec& a, std::int64_t drafts) {
-  const auto n = static_cast<std::size_t>(drafts);
-  if (!a.survival.empty())
-    return {a.survival.begin(), a.survival.begin() + static_cast<std::ptrdiff_t>(std::min(n, a.survival.size()))};
-  std::vector<double> conditional = a.conditional;
-  if (conditional.empty()) conditional.assign(n, a.rate ? *a.rate : rate_for_length(a.length.value_or(1), drafts));
-  conditional.resize(std::min(n, conditional.size()));
-  std::vector<double> out(conditional.size());
-  std::partial_sum(conditional.begin(), conditional.end(), out.begin(), std::multiplies<>());
+std::vector<double> Acceptance::distribution() const {
+  std::vector<double> out;
+  double before = 1;
+  for (const double s : survival_) {
+    out.push_back(before - s);
+    before = s;
+  }
+  out.push_back(before);
   return out;
 }
 
-double accept_length(const AcceptanceSpec& a, std::int64_t drafts) {
-  if (a.length) return *a.length;
-  const std::vector<double> survival = survival_of(a, drafts);
-  return std::accumulate(survival.begin(), survival.end(), 1.0);
+std::int64_t Acceptance::draw(double coin) const {
+  return 1 + std::count_if(survival_.begin(), survival_.end(), [coin](double s) { return s > coin; });
 }
 
-void check_acceptance(const AcceptanceSpec& a, std::int64_t drafts, Checker& c, const std::string& key) {
-  const auto matches = [&](const char* name, const std::vector<double>& list) {
-    if (!list.empty() && list.size() != static_cast<std::size_t>(drafts))
-      c.fail(key + "." + name, formatted("has {} entries", list.size()),
-             formatted("one for each of the {} drafts (draft_length, or the steps of the tree)", drafts));
-  };
-  matches("conditional", a.conditional);
-  matches("survival", a.survival);
-  if (a.length && *a.length > static_cast<double>(drafts + 1))
-    c.fail(key + ".length", formatted("is {}", *a.length),
-           formatted("at most {}: {} drafts and the bonus token", drafts + 1, drafts));
+Acceptance Acceptance::at(std::int64_t drafts) const {
+  std::vector<double> out = survival_;
+  const auto n = static_cast<std::size_t>(drafts);
+  if (n <= out.size() || out.empty()) {
+    out.resize(std::min(n, out.size()));
+    return Acceptance(std::move(out), one_draw_);
+  }
+  const std::size_t known = out.size();
+  const double first = out.front();
+  double chance = known == 1 ? first : out[known - 2] > 0 ? out[known - 1] / out[known - 2] : 0;
+  const double ratio =
+      known > 1 && first > 0 ? std::min(1.0, std::pow(chance / first, 1 / static_cast<double>(known - 1))) : 1;
+  while (out.size() < n) out.push_back(out.back() * (chance *= ratio));
+  return Acceptance(std::move(out), one_draw_);
+}
+
+std::int64_t AcceptanceSampler::next() { return acceptance_.draw(coin_of(generator_)); }
+
+std::vector<std::int64_t> AcceptanceSampler::next_batch(std::size_t sequences) {
+  if (acceptance_.one_draw()) return std::vector<std::int64_t>(sequences, next());
+  std::vector<std::int64_t> out(sequences);
+  std::generate(out.begin(), out.end(), [this] { return next(); });
+  return out;
+}
+
+TraceWalk walk_trace(const std::vector<std::int64_t>& lengths, std::int64_t tokens, std::int64_t drafts,
+                     bool by_position) {
+  TraceWalk out;
+  std::size_t at = 0;
+  while (at < lengths.size() && out.tokens < tokens) {
+    std::int64_t step = std::min({lengths[at], drafts + 1, tokens - out.tokens});
+    if (by_position) step = std::min(step, static_cast<std::int64_t>(lengths.size() - at));
+    out.steps.push_back(step);
+    out.tokens += step;
+    at += by_position ? static_cast<std::size_t>(step) : 1;
+  }
+  return out;
 }
 
 }  // namespace specstep

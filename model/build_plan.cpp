@@ -1,6 +1,8 @@
 // Stacks and drafts to plans.
 #include "model/build_plan.h"
 
+#include <algorithm>
+
 #include "model/base/formatted.h"
 #include "model/layer_builder.h"
 
@@ -129,6 +131,15 @@ class Divisions {
     ranks_ = ranks;
     add(formatted("{}key/value heads ({}, which may also divide the ranks)", who, a.kv_heads));
   }
+  /// Ranks can split a cache's tokens only where they would hold the same heads.
+  void context(const AttentionSpec& a, const ParallelLayout& layout, const std::string& who) {
+    const std::int64_t ranks = layout.attention_tensor();
+    const std::int64_t alike =
+        a.kind == AttentionKind::mla ? ranks : ranks / std::clamp<std::int64_t>(a.kv_heads, 1, ranks);
+    if (layout.context > 1 && alike % layout.context != 0)
+      checker_.fail("parallel.context", formatted("is {}", layout.context),
+                    formatted("a divisor of {}: so many ranks hold the same cached heads of {}attention", alike, who));
+  }
   void mlp(const MlpSpec& m, const ParallelLayout& layout, const std::string& who) {
     if (m.kind == MlpKind::dense || m.leading_dense_layers > 0) need(m.intermediate, layout.tensor, who + "mlp width");
     if (m.kind == MlpKind::dense) {
@@ -163,11 +174,15 @@ void check_layout(const StackSpec& stack, const ParallelLayout& layout, Checker&
   bool softmax = false;
   for (const LayerKind& kind : stack.pattern) {
     softmax = softmax || kind.attention != Span::linear;
+    if (layout.context > 1 && (kind.attention == Span::sparse || kind.attention == Span::linear))
+      c.fail("parallel.context", formatted("is {}", layout.context),
+             "1: layers with " + name_of(kind.attention) + " attention have no cache that ranks could split by tokens");
     if (!kind.linear) continue;
     divide.need(kind.linear->key_heads, layout.attention_tensor(), "the linear key heads");
     divide.need(kind.linear->value_heads, layout.attention_tensor(), "the linear value heads");
   }
   if (softmax) divide.attention(stack.attention, layout.attention_tensor(), "the ");
+  if (softmax) divide.context(stack.attention, layout, "the ");
   divide.mlp(stack.mlp, layout, "the ");
   divide.report();
 }
@@ -177,13 +192,15 @@ void check_layout(const DraftSpec& draft, const ParallelLayout& layout, Checker&
   const ParallelLayout split = draft_layout(layout);
   Divisions divide(c);
   divide.attention(draft.attention, split.attention_tensor(), "the draft's ");
+  divide.context(draft.attention, split, "the draft's ");
   divide.mlp(draft.mlp, split, "the draft's ");
   divide.report();
 }
 
 KvFootprint kv_footprint(const StackSpec& stack, const ParallelLayout& layout) {
   const std::int64_t ranks = layout.attention_tensor();
-  const double row = static_cast<double>(local_cached_values(stack.attention, ranks)) * bytes_of(stack.kv);
+  const double row = static_cast<double>(local_cached_values(stack.attention, ranks)) * bytes_of(stack.kv) /
+                     static_cast<double>(layout.context);
   KvFootprint out;
   for (std::int64_t i = 0; i < stack.layers; ++i) {
     const LayerKind& kind = stack.layer(i);
@@ -207,8 +224,9 @@ KvFootprint kv_footprint(const StackSpec& stack, const ParallelLayout& layout) {
 
 KvFootprint kv_footprint(const DraftSpec& draft, const ParallelLayout& layout) {
   if (!draft.has_model()) return {};
-  const std::int64_t ranks = draft_layout(layout).attention_tensor();
-  return {static_cast<double>(draft.layers * local_cached_values(draft.attention, ranks)) * bytes_of(draft.kv), 0};
+  const ParallelLayout split = draft_layout(layout);
+  const std::int64_t values = draft.layers * local_cached_values(draft.attention, split.attention_tensor());
+  return {static_cast<double>(values) * bytes_of(draft.kv) / static_cast<double>(split.context), 0};
 }
 
 double weight_memory(const StackSpec& stack, const ParallelLayout& layout) {

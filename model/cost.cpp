@@ -26,15 +26,6 @@ double tokens_seen(std::int64_t context, std::int64_t queries, std::int64_t limi
   return (growing * c + growing * (growing + 1) / 2 + (q - growing) * l) / q;
 }
 
-double expected_experts(std::int64_t experts, std::int64_t top_k, std::int64_t sequences, std::int64_t tokens_each,
-                        double overlap) {
-  if (experts <= 0 || sequences <= 0 || tokens_each <= 0) return 0;
-  const auto all = static_cast<double>(experts);
-  const double independent = 1 + static_cast<double>(tokens_each - 1) * (1 - overlap);
-  const double one_text = all * (1 - std::pow(1 - static_cast<double>(top_k) / all, independent));
-  return all * (1 - std::pow(1 - one_text / all, static_cast<double>(sequences)));
-}
-
 namespace {
 
 constexpr double activation_size = 2;  // bytes of a bf16 value, which all activations are
@@ -56,15 +47,26 @@ struct Coster {
             .nodes = 1};
   }
   Cost of(const Attention& a) const {
-    const double seen = tokens_seen(a.context, a.queries, a.limit);
+    const double seen = tokens_seen(a.context, a.queries, a.limit) / real(a.context_ranks);
     const double last =
         a.limit > 0 ? std::min(real(a.limit), real(a.context + a.queries)) : real(a.context + a.queries);
-    const double rows_read = a.queries_share_kv ? last : seen * real(a.queries);
+    const double each = a.queries_share_kv ? last / real(a.context_ranks) : seen * real(a.queries);
+    // What sequences share is read once: their blocks run side by side over the same rows.
+    const double common = std::min(each, real(a.shared) / real(a.context_ranks));
+    const double rows_read = real(a.sequences) * (each - common * (a.queries_share_kv ? 1 : real(a.queries))) + common;
+    const double sums = a.context_ranks > 1 ? 4 * real(a.sequences) * real(a.queries) * real(a.heads) : 0;
     return {.flops = 2 * real(a.sequences) * real(a.queries) * seen * real(a.heads) * real(a.score_dim + a.value_dim),
-            .kv_bytes = real(a.sequences) * rows_read * real(a.cached_values) * bytes_of(a.kv),
-            .activation_bytes =
-                activation_size * real(a.sequences) * real(a.queries) * real(a.heads) * real(a.score_dim + a.value_dim),
-            .nodes = 2};  // split over the cache, then combined
+            .kv_bytes = rows_read * real(a.cached_values) * bytes_of(a.kv),
+            .activation_bytes = activation_size * real(a.sequences) * real(a.queries) * real(a.heads) *
+                                    real(a.score_dim + a.value_dim) +
+                                sums,  // of a part of the cache also the log of its sum, in f32
+            .nodes = 2};               // split over the cache, then combined
+  }
+  Cost of(const AttentionJoin& j) const {
+    const double values = real(j.tokens) * real(j.heads) * real(j.value_dim);
+    return {.flops = 2 * values,
+            .activation_bytes = 2 * activation_size * values + 4 * real(j.tokens) * real(j.heads) * real(j.ranks),
+            .nodes = 1};
   }
   Cost of(const SparseIndex& s) const {
     const double seen = tokens_seen(s.context, s.queries, 0);

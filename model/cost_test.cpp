@@ -3,9 +3,6 @@
 
 #include <gtest/gtest.h>
 
-#include <random>
-#include <set>
-
 namespace specstep {
 namespace {
 
@@ -57,40 +54,43 @@ TEST(Cost, SharedQueriesReadTheCacheOnce) {
   EXPECT_DOUBLE_EQ(cost_of(a).kv_bytes, 2.0 * (101 + 102 + 103) * 1152);
 }
 
-// engine.md 4.2 / arXiv 2506.20675: distinct experts of Kimi-K2.5 for M independent tokens.
-TEST(Cost, DistinctExpertsOfIndependentTokens) {
-  const std::pair<std::int64_t, double> published[]{{1, 8},    {2, 15.8}, {3, 23.5}, {4, 31.0},  {8, 59.5},
-                                                    {16, 110}, {32, 188}, {64, 284}, {128, 358}, {512, 384}};
-  for (const auto& [tokens, experts] : published) {
-    EXPECT_NEAR(expected_experts(384, 8, tokens, 1, 0.38), experts, experts * 0.005) << tokens;
-    EXPECT_NEAR(expected_experts(384, 8, 1, tokens, 0), expected_experts(384, 8, tokens, 1, 0), 1e-9) << tokens;
-  }
+// A part of the cache: bytes and flops of all heads of the group over 1/4 of the tokens.
+TEST(Cost, APartOfTheCacheIsReadByAllHeadsOfItsGroup) {
+  Attention whole{.kind = AttentionKind::mla,
+                  .sequences = 2,
+                  .queries = 1,
+                  .context = 999,
+                  .heads = 8,
+                  .score_dim = 576,
+                  .value_dim = 512,
+                  .cached_values = 576,
+                  .kv = DType::fp8};
+  Attention part = whole;
+  part.heads = 32;
+  part.context_ranks = 4;
+  EXPECT_DOUBLE_EQ(cost_of(part).kv_bytes, 2.0 * 1000 * 576 / 4);
+  EXPECT_DOUBLE_EQ(cost_of(part).flops, cost_of(whole).flops);
+  EXPECT_DOUBLE_EQ(cost_of(part).activation_bytes, 4 * cost_of(whole).activation_bytes + 2.0 * 32 * 4);
+  const Cost join = cost_of(AttentionJoin{.tokens = 2, .heads = 32, .value_dim = 512, .ranks = 4});
+  EXPECT_DOUBLE_EQ(join.activation_bytes, 2.0 * (2 * 2 * 32 * 512) + 4.0 * 2 * 32 * 4);
 }
 
-// Independent of the formula: draw top-k sets at random and count.
-TEST(Cost, DistinctExpertsAgreeWithDraws) {
-  std::mt19937 random(7);
-  double sum = 0;
-  const int trials = 4000;
-  for (int t = 0; t < trials; ++t) {
-    std::set<unsigned> met;
-    for (int token = 0; token < 6; ++token) {
-      std::set<unsigned> own;
-      while (own.size() < 4) own.insert(random() % 32);
-      met.insert(own.begin(), own.end());
-    }
-    sum += static_cast<double>(met.size());
-  }
-  EXPECT_NEAR(expected_experts(32, 4, 6, 1, 0), sum / trials, 0.1);
-}
-
-TEST(Cost, OverlapLowersWhatAChainMeets) {
-  const double four = expected_experts(384, 8, 1, 4, 0.38);
-  EXPECT_NEAR(expected_experts(384, 8, 1, 1, 0.38), 8, 1e-9);
-  EXPECT_LT(four, expected_experts(384, 8, 1, 4, 0));
-  // Two tokens with overlap o meet about k(2 - o) experts while few are met.
-  EXPECT_NEAR(expected_experts(384, 8, 1, 2, 0.38), 8 * (2 - 0.38), 0.2);
-  EXPECT_NEAR(expected_experts(384, 8, 1, 9, 1.0), 8, 1e-9);
+TEST(Cost, WhatSequencesShareIsReadOnce) {
+  Attention a{.kind = AttentionKind::mla,
+              .sequences = 5,
+              .queries = 2,
+              .context = 1000,
+              .heads = 8,
+              .score_dim = 576,
+              .value_dim = 512,
+              .cached_values = 576,
+              .kv = DType::fp8};
+  const double flops = cost_of(a).flops;
+  a.shared = 900;
+  EXPECT_DOUBLE_EQ(cost_of(a).kv_bytes, 576.0 * (900 + 5 * 102));
+  EXPECT_DOUBLE_EQ(cost_of(a).flops, flops);
+  a.queries_share_kv = false;
+  EXPECT_DOUBLE_EQ(cost_of(a).kv_bytes, 576.0 * (900 + 5 * (101 + 102)));
 }
 
 TEST(Cost, NothingShrinksWhenTokensGrow) {

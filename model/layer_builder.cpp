@@ -122,7 +122,7 @@ void LayerBuilder::project_gqa(const LayerModel& m) {
        BufferKind::qkv);
   if (m.attention.qk_norm)
     norm(StepKind::qk_norm, attention_tokens() * (heads + kv_heads), dim, false, BufferKind::qkv, BufferKind::qkv);
-  const double appended = static_cast<double>(2 * kv_heads * dim) * bytes_of(m.kv);
+  const double appended = static_cast<double>(2 * kv_heads * dim) * bytes_of(m.kv) / context_ranks();
   step(StepKind::rope, Rope{attention_tokens(), (heads + kv_heads) * dim, appended}, {BufferKind::qkv},
        existing(BufferKind::qkv));
 }
@@ -146,7 +146,7 @@ void LayerBuilder::project_mla(const LayerModel& m) {
   }
   gemm(StepKind::absorb_q, rows, {a.kv_rank, a.nope_dim, format, Shard::column, heads}, BufferKind::query,
        BufferKind::query_latent);
-  const double appended = static_cast<double>(a.cached_values()) * bytes_of(m.kv);
+  const double appended = static_cast<double>(a.cached_values()) * bytes_of(m.kv) / context_ranks();
   step(StepKind::rope, Rope{rows, (heads + 1) * a.rope_dim, appended}, {BufferKind::query, BufferKind::latent},
        existing(BufferKind::query));
 }
@@ -166,37 +166,6 @@ void LayerBuilder::sparse_index(const LayerModel& m) {
        SparseIndex{attention_sequences_, plan_.shape.tokens_each, plan_.shape.context, s.index_heads, s.index_dim,
                    s.top_k, s.index_dtype, plan_.shape.queries_share_kv},
        {BufferKind::index_query, BufferKind::index_key}, out);
-}
-
-void LayerBuilder::attend(const LayerModel& m) {
-  const AttentionSpec& a = m.attention;
-  const std::int64_t ranks = plan_.layout.attention_tensor();
-  const std::int64_t heads = a.heads / ranks;
-  const bool mla = a.kind == AttentionKind::mla;
-  const std::int64_t limit = m.kind.attention == Span::window   ? m.kind.window
-                             : m.kind.attention == Span::sparse ? m.kind.sparse->top_k
-                                                                : 0;
-  const std::int64_t score = mla ? a.kv_rank + a.rope_dim : a.head_dim;
-  const std::int64_t value = mla ? a.kv_rank : a.head_dim;
-  // Each query of a sparse layer picks its own tokens, so queries cannot share the read.
-  const bool share = plan_.shape.queries_share_kv && m.kind.attention != Span::sparse;
-  const std::int32_t out = buffer(BufferKind::attended, attention_tokens(), heads * value);
-  step(StepKind::attention,
-       Attention{a.kind, attention_sequences_, plan_.shape.tokens_each, plan_.shape.context, limit, heads, score, value,
-                 local_cached_values(a, ranks), m.kv, share},
-       {mla ? BufferKind::query_latent : BufferKind::qkv,
-        m.kind.attention == Span::sparse ? BufferKind::selected : BufferKind::residual},
-       out);
-  const WeightFormat& format = m.weights.of(m.weights.attention);
-  const std::int64_t head_out = mla ? a.value_dim : a.head_dim;
-  BufferKind in = BufferKind::attended;
-  if (mla) {
-    gemm(StepKind::absorb_v, attention_tokens(), {a.value_dim, a.kv_rank, format, Shard::column, heads}, in,
-         BufferKind::query);
-    in = BufferKind::query;
-  }
-  gemm(StepKind::o_proj, attention_tokens(), {m.hidden, heads * head_out, format, Shard::row}, in,
-       BufferKind::projected);
 }
 
 void LayerBuilder::linear_attention(const LayerModel& m) {

@@ -58,6 +58,10 @@ class LayerBuilder {
   void project_mla(const LayerModel& m);
   void sparse_index(const LayerModel& m);
   void attend(const LayerModel& m);
+  bool exchanges_context() const;
+  void gather_queries(const LayerModel& m, std::int64_t width);
+  void gather_context(const LayerModel& m);
+  void join_parts(std::int64_t heads, std::int64_t value_dim);
   void linear_attention(const LayerModel& m);
   void mlp_half(const LayerModel& m);
   void dense_mlp(const LayerModel& m, std::int64_t rows, BufferKind in);
@@ -65,6 +69,7 @@ class LayerBuilder {
   void experts(const LayerModel& m, std::int64_t rows, BufferKind in);
   void shared_experts(const LayerModel& m, std::int64_t rows, BufferKind in);
 
+  double context_ranks() const { return static_cast<double>(plan_.layout.context); }
   std::int32_t buffer(BufferKind kind, std::int64_t rows, std::int64_t cols, double bytes_per_value = 2);
   std::int32_t existing(BufferKind kind) const;
   std::int32_t weight(StepKind kind, const Matrix& m, std::int64_t count);
@@ -74,6 +79,7 @@ class LayerBuilder {
   Plan& plan_;
   const PlanOptions& options_;
   std::int64_t attention_sequences_;
+  double met_ = -1;  // experts that the pass meets in a layer; the same in all layers
   std::int32_t layer_ = no_index;
 };
 

@@ -1,6 +1,7 @@
 // The feed-forward half of a layer: dense, or routed and shared experts, with what moves tokens between groups.
 #include <cmath>
 
+#include "model/experts.h"
 #include "model/layer_builder.h"
 
 namespace specstep {
@@ -65,9 +66,11 @@ void LayerBuilder::experts(const LayerModel& m, std::int64_t rows, BufferKind in
   const std::int64_t local = m.mlp.experts / layout.expert;
   const std::int64_t width = m.mlp.expert_intermediate / layout.expert_tensor();
   // A prompt's tokens are one text; sequences are independent texts. All tokens of the node meet these experts.
-  const double met = expected_experts(m.mlp.experts, m.mlp.top_k, plan_.shape.sequences, plan_.shape.tokens_each,
-                                      m.mlp.chain_overlap) /
-                     static_cast<double>(layout.expert);
+  if (met_ < 0) {
+    const Routing routing{m.mlp.experts, m.mlp.top_k, m.mlp.chain_overlap, m.mlp.popularity.value};
+    met_ = expected_experts(routing, plan_.shape.sequences, plan_.shape.tokens_each);
+  }
+  const double met = met_ / static_cast<double>(layout.expert);
   const std::int64_t all_rows = layout.attention_data > 1 ? layout.attention_data * attention_tokens() : rows;
   const double pairs = static_cast<double>(all_rows * m.mlp.top_k) / static_cast<double>(layout.expert);
   const WeightFormat& format = m.weights.of(m.weights.experts);

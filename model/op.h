@@ -29,7 +29,9 @@ struct GroupedGemm {
   bool operator==(const GroupedGemm&) const = default;
 };
 
-/// Softmax attention over a cache. `limit` caps the tokens seen (window or top-k); 0 = none.
+/// Softmax attention over a cache. `limit` caps the tokens seen (window or top-k); 0 = none. With context_ranks > 1
+/// this rank holds one of that many parts of each sequence's tokens, and puts out the log of the sum of its part beside
+/// it.
 struct Attention {
   AttentionKind kind = AttentionKind::gqa;
   std::int64_t sequences = 0, queries = 0, context = 0, limit = 0;
@@ -39,7 +41,16 @@ struct Attention {
   std::int64_t cached_values = 0;  // per token, local
   DType kv = DType::bf16;
   bool queries_share_kv = true;
+  std::int64_t context_ranks = 1;
+  std::int64_t shared = 0;  // cached tokens that all sequences have in common, stored once
   bool operator==(const Attention&) const = default;
+};
+
+/// Scales this rank's part of attention by the share of its sum in that of all `ranks` parts, so that the parts add up.
+struct AttentionJoin {
+  std::int64_t tokens = 0, heads = 0, value_dim = 0;  // heads: of the whole group
+  std::int64_t ranks = 1;
+  bool operator==(const AttentionJoin&) const = default;
 };
 
 /// The indexer of sparse attention: scores every cached index key, keeps the best top_k.
@@ -153,8 +164,9 @@ struct Sample {
   bool operator==(const Sample&) const = default;
 };
 
-using Op = std::variant<Gemm, GroupedGemm, Attention, SparseIndex, LinearAttention, AllReduce, AllGather, ReduceScatter,
-                        AllToAll, RmsNorm, AllReduceNorm, Activation, Rope, Router, Combine, Embed, Sample>;
+using Op =
+    std::variant<Gemm, GroupedGemm, Attention, AttentionJoin, SparseIndex, LinearAttention, AllReduce, AllGather,
+                 ReduceScatter, AllToAll, RmsNorm, AllReduceNorm, Activation, Rope, Router, Combine, Embed, Sample>;
 
 /// The allreduce of an operation, alone or fused with what follows; nullptr for all others.
 inline const AllReduce* allreduce_of(const Op& op) {

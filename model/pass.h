@@ -31,7 +31,8 @@ struct PassShape {
 };
 
 /// How a pass is split. tensor: ranks that share each matrix. expert: of these, groups that hold whole experts.
-/// attention_data: of these, groups that hold whole sequences in attention. context: ranks that split the cache.
+/// attention_data: of these, groups that hold whole sequences in attention. context: ranks that would hold the same
+/// cached heads and split a sequence's tokens among them instead, token i on rank i mod context of its group.
 struct ParallelLayout {
   std::int64_t tensor = 1;
   std::int64_t expert = 1;

@@ -30,7 +30,12 @@ std::string_view name_of(StepKind kind) {
                                                "linear_gates",
                                                "linear_attention",
                                                "rope",
+                                               "query_gather",
+                                               "context_gather",
                                                "attention",
+                                               "sums_gather",
+                                               "join_parts",
+                                               "parts_scatter",
                                                "o_proj",
                                                "attention_allreduce",
                                                "mlp_norm",
@@ -70,6 +75,10 @@ std::string_view name_of(BufferKind kind) {
                                                "latent",
                                                "query",
                                                "query_latent",
+                                               "group_query",
+                                               "cached_rows",
+                                               "sums",
+                                               "group_sums",
                                                "index_query",
                                                "index_key",
                                                "selected",
@@ -137,6 +146,14 @@ std::string collective_name(const Step& step) {
       return "all-gather of tokens before the mlp";
     case StepKind::mlp_scatter:
       return "reduce-scatter after the mlp";
+    case StepKind::query_gather:
+      return "all-gather of queries, context group";
+    case StepKind::context_gather:
+      return "all-gather of the cache, context group";
+    case StepKind::sums_gather:
+      return "all-gather of softmax sums, context group";
+    case StepKind::parts_scatter:
+      return "reduce-scatter of attention, context group";
     case StepKind::dispatch:
       return "all-to-all of tokens to experts";
     default:

@@ -18,6 +18,7 @@ struct OpName {
   std::string_view of(const Gemm&) const { return "gemm"; }
   std::string_view of(const GroupedGemm&) const { return "grouped_gemm"; }
   std::string_view of(const Attention&) const { return "attention"; }
+  std::string_view of(const AttentionJoin&) const { return "attention_join"; }
   std::string_view of(const SparseIndex&) const { return "sparse_index"; }
   std::string_view of(const LinearAttention&) const { return "linear_attention"; }
   std::string_view of(const AllReduce&) const { return "allreduce"; }
@@ -45,9 +46,13 @@ struct OpText {
   }
   std::string of(const Attention& a) const {
     const std::string limit = a.limit > 0 ? formatted(" at most {}", a.limit) : "";
-    return formatted("{} {} x {} queries, {} heads, {} cached{}, {} values a token {}{}", name_of(a.kind), a.sequences,
-                     a.queries, a.heads, a.context, limit, a.cached_values, name_of(a.kv),
+    const std::string part = a.context_ranks > 1 ? formatted(", 1/{} of them here", a.context_ranks) : "";
+    return formatted("{} {} x {} queries, {} heads, {} cached{}{}, {} values a token {}{}", name_of(a.kind),
+                     a.sequences, a.queries, a.heads, a.context, limit, part, a.cached_values, name_of(a.kv),
                      a.queries > 1 && a.queries_share_kv ? ", read shared" : "");
+  }
+  std::string of(const AttentionJoin& j) const {
+    return formatted("{} tokens, {} heads of {}, {} parts", j.tokens, j.heads, j.value_dim, j.ranks);
   }
   std::string of(const SparseIndex& s) const {
     return formatted("{} x {} queries, {} heads of {}, {} cached, keep {}", s.sequences, s.queries, s.heads, s.dim,
@@ -133,9 +138,10 @@ void append_stretch(std::string& out, const Plan& plan, const Stretch& s) {
 
 std::string header_text(const Plan& plan) {
   const PassShape& s = plan.shape;
-  return formatted("{}: {} pass, {} sequence{} x {} token{}, {} in the cache, tensor parallel {}\n", plan.model,
+  const std::string context = plan.layout.context > 1 ? formatted(", context parallel {}", plan.layout.context) : "";
+  return formatted("{}: {} pass, {} sequence{} x {} token{}, {} in the cache, tensor parallel {}{}\n", plan.model,
                    name_of(s.kind), s.sequences, s.sequences == 1 ? "" : "s", s.tokens_each,
-                   s.tokens_each == 1 ? "" : "s", s.context, plan.layout.tensor);
+                   s.tokens_each == 1 ? "" : "s", s.context, plan.layout.tensor, context);
 }
 
 std::string totals_text(const Plan& plan) {

@@ -100,9 +100,12 @@ void describe(Fields& f, MlpSpec& m) {
   f.optional("chain_overlap", m.chain_overlap,
              "moe: share of a token's experts that the token before it in the same text used too",
              {.min = 0, .max = 1});
+  f.optional("popularity", m.popularity,
+             "moe: exponent of Zipf's law over how often the texts served together use each expert; 0: all alike");
 }
 
 void check(const MlpSpec& m, Checker& c) {
+  check_range(c, "popularity", m.popularity, {.min = 0, .max = 4});
   const std::pair<const char*, std::int64_t> moe_only[]{{"experts", m.experts},
                                                         {"top_k", m.top_k},
                                                         {"expert_intermediate", m.expert_intermediate},
@@ -142,6 +145,12 @@ void describe(Fields& f, OtherWeights& o) {
   f.optional("source", o.source, "where the number comes from");
 }
 
+void describe(Fields& f, VisionSpec& v) {
+  f.required("layers", v.layers, "layers of the encoder", {.min = 1, .max = 4096});
+  f.required("hidden", v.hidden, "width of the encoder", width);
+  f.optional("source", v.source, "where the numbers come from");
+}
+
 void describe(Fields& f, StackSpec& s) {
   f.required("name", s.name, "name of the model");
   f.optional("source", s.source, "where the numbers come from");
@@ -155,6 +164,7 @@ void describe(Fields& f, StackSpec& s) {
   f.optional("weights", s.weights, "formats of stored weights");
   f.optional("kv", s.kv, "type of cached keys and values");
   f.optional("other_weights", s.other_weights, "weights a text pass does not read");
+  f.optional("vision", s.vision, "the encoder of pictures, which engines leave room for");
 }
 
 void check(const StackSpec& s, Checker& c) {

@@ -8,6 +8,7 @@
 
 #include "model/base/describe.h"
 #include "model/base/dtype.h"
+#include "model/base/quantity.h"
 
 namespace specstep {
 
@@ -89,6 +90,8 @@ struct MlpSpec {
   std::int64_t leading_dense_layers = 0;  // moe: the first layers are dense
   /// Share of a token's experts that the token before it in the same text also used. Only tokens of one chain overlap.
   double chain_overlap = 0;
+  /// s of Zipf's law over how often the texts served together use each expert; 0: all alike. See model/experts.h.
+  Quantity popularity;
 };
 
 /// Formats of stored weights, by part. Anything not named is `rest`.
@@ -109,6 +112,13 @@ struct OtherWeights {
   std::string source;
 };
 
+/// The encoder of pictures: what SGLang's memory rule asks of it. Its weights stand in other_weights.
+struct VisionSpec {
+  std::int64_t layers = 0;
+  std::int64_t hidden = 0;
+  std::string source;
+};
+
 struct StackSpec {
   std::string name;
   std::string source;
@@ -122,6 +132,7 @@ struct StackSpec {
   WeightFormats weights;
   DType kv = DType::bf16;
   std::vector<OtherWeights> other_weights;
+  std::optional<VisionSpec> vision;
 
   /// The kind of layer i: pattern[i mod its length].
   const LayerKind& layer(std::int64_t i) const { return pattern[static_cast<std::size_t>(i) % pattern.size()]; }
@@ -139,6 +150,7 @@ void describe(Fields& f, MlpSpec& m);
 void check(const MlpSpec& m, Checker& c);
 void describe(Fields& f, WeightFormats& w);
 void describe(Fields& f, OtherWeights& o);
+void describe(Fields& f, VisionSpec& v);
 void describe(Fields& f, StackSpec& s);
 void check(const StackSpec& s, Checker& c);
 

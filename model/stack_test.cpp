@@ -56,12 +56,13 @@ TEST(Stack, PatternRepeats) {
   EXPECT_EQ(stack.layer(3).attention, Span::full);
 }
 
-TEST(Layout, ContextIsRefusedWithAReason) {
+TEST(Layout, ContextDividesTheRanksOfASequence) {
+  EXPECT_EQ(read_config<ParallelLayout>(yaml::parse("tensor: 8\ncontext: 4\n", "p.yaml")).context, 4);
   try {
-    read_config<ParallelLayout>(yaml::parse("tensor: 8\ncontext: 2\n", "p.yaml"));
-    FAIL() << "context 2 was accepted";
+    read_config<ParallelLayout>(yaml::parse("tensor: 8\ncontext: 4\nattention_data: 4\n", "p.yaml"));
+    FAIL() << "context 4 was accepted for groups of two ranks";
   } catch (const InputError& e) {
-    EXPECT_THAT(e.what(), HasSubstr("p.yaml:2:10: context: is 2; 1: splitting the cache"));
+    EXPECT_THAT(e.what(), HasSubstr("p.yaml:2:10: context: is 4; a divisor of the 2 ranks that share"));
   }
 }
 

@@ -1,14 +1,14 @@
-// Reading of runs and studies, and the faults that only the parts together show.
+// Reading of runs, and the faults that only the parts together show.
 #include "sim/config.h"
 
 #include <algorithm>
-#include <set>
 
 #include "comm/backend.h"
 #include "comm/caps.h"
 #include "model/base/formatted.h"
 #include "model/base/units.h"
 #include "model/build_plan.h"
+#include "sim/capabilities.h"
 #include "sim/report/metrics.h"
 
 namespace specstep {
@@ -81,6 +81,21 @@ void check(const CommTableFile& t, Checker& c) {
   check_rows(t.table, c);
 }
 
+double CommWhatIf::seconds(PassKind kind, double priced) const {
+  const bool in_cycle = kind == PassKind::verify || kind == PassKind::draft || kind == PassKind::extend;
+  const std::optional<double>& given = in_cycle && cycle_allreduce_us ? cycle_allreduce_us : allreduce_us;
+  return allreduce_factor * (given ? *given * us : priced);
+}
+
+void describe(Fields& f, CommWhatIf& w) {
+  f.optional("allreduce_us", w.allreduce_us, "every allreduce of every pass takes this long", {.min = 0, .max = 1e9});
+  f.optional("cycle_allreduce_us", w.cycle_allreduce_us,
+             "every allreduce of verify, draft and extend passes does; those of other passes stay",
+             {.min = 0, .max = 1e9});
+  f.optional("allreduce_factor", w.allreduce_factor, "times that, or times what the backend takes",
+             {.min = 0, .max = 1e6});
+}
+
 void describe(Fields& f, CommSpec& s) {
   f.optional("backend", s.backend, "backend of every collective (specstep list --backends)");
   f.optional("engine", s.engine, "whose rules backend engine-default follows: sglang, vllm, tensorrt-llm, ...");
@@ -94,6 +109,7 @@ void describe(Fields& f, CommSpec& s) {
   f.optional("fusion", s.fusion,
              "rmsnorm: allreduces of the layers go on with the residual sum and the norm in one kernel, where the "
              "backend can");
+  f.optional("what_if", s.what_if, "prices of allreduces that are not the backend's own, for the cost executor");
   f.optional("nccl", s.nccl, "settings of the NCCL library, where the cuda executor runs nccl");
   f.optional("own", s.own, "settings of specstep's own backends, where the cuda executor runs one");
 }
@@ -161,6 +177,10 @@ void describe(Fields& f, SpeculationSpec& s) {
 void describe(Fields& f, WorkloadSpec& w) {
   f.optional("batch", w.batch, "sequences decoded together", {.min = 1, .max = 1e6});
   f.optional("prompt_tokens", w.prompt_tokens, "tokens of each prompt", {.min = 1, .max = 1e8});
+  f.optional(
+      "shared_prefix_tokens", w.shared_prefix_tokens,
+      "tokens at the start of every prompt that are the same in all: cached once, read by all sequences together",
+      {.min = 0, .max = 1e8});
   f.optional("output_tokens", w.output_tokens, "tokens generated for each prompt", {.min = 2, .max = 1e8});
 }
 
@@ -212,7 +232,7 @@ void describe(Fields& f, RunConfig& r) {
   f.part("machine", r.machine, "machines", "the hardware");
   f.required("parallel", r.parallel, "how the model is split over ranks");
   f.optional("comm", r.comm, "what carries the collectives");
-  f.optional("engine", r.engine, "the serving engine");
+  f.part("engine", r.engine, "engines", "the serving engine", false);
   f.optional("speculation", r.speculation, "speculative decoding");
   f.optional("workload", r.workload, "what is generated");
   f.optional("measure", r.measure, "how the run is carried out");
@@ -270,6 +290,8 @@ void check_backend(const RunConfig& r, Checker& c) {
                         DType::bf16, true};
   const std::string& id = r.comm.pick(bytes);
   if (id == "auto") return;
+  if (const std::string reason = capability_refusal(r, id); !reason.empty())
+    return c.fail("comm.backend", reason, "a backend that is there, see 'specstep list --capabilities'");
   const comm::Topology topology = comm::build_topology(r.machine.fabric);
   std::optional<std::string> reason;
   if (id != "engine-default") {
@@ -291,7 +313,16 @@ void check_backend(const RunConfig& r, Checker& c) {
 }  // namespace
 
 void check(const RunConfig& r, Checker& c) {
+  if (r.workload.shared_prefix_tokens > r.workload.prompt_tokens)
+    c.fail("workload.shared_prefix_tokens", formatted("is {}", r.workload.shared_prefix_tokens),
+           formatted("at most prompt_tokens ({})", r.workload.prompt_tokens));
+  if (r.engine.kernels.split_attention && r.machine.gpu.multiprocessors.value < 1)
+    c.fail("machine.gpu.multiprocessors", "missing", "engine.kernels.split_attention needs it, at least 1");
   check_layout(r.stack, r.parallel, c);
+  if (r.parallel.context > 1 && r.measure.executor != ExecutorKind::cost)
+    c.fail("parallel.context", formatted("is {}", r.parallel.context),
+           formatted("1: the {} executor keeps the whole cache of its heads on each rank; cost prices a split one",
+                     name_of(r.measure.executor)));
   if (r.parallel.tensor > r.machine.count)
     c.fail("parallel.tensor", formatted("is {}", r.parallel.tensor),
            formatted("at most the machine's {} GPUs", r.machine.count));
@@ -300,33 +331,9 @@ void check(const RunConfig& r, Checker& c) {
            formatted("at most the batch ({}): an attention group without a sequence would idle", r.workload.batch));
   check_draft(r, c);
   check_host_backends(r, c);
+  if (r.comm.what_if && r.measure.executor != ExecutorKind::cost)
+    c.fail("comm.what_if", "is read by the cost executor only", "measure.executor cost, or leave it out");
   if (r.parallel.tensor <= r.machine.count) check_backend(r, c);
-}
-
-void describe(Fields& f, StudyRun& s) {
-  f.required("name", s.name, "name of the row");
-  f.part("run", s.run, "runs", "the run");
-  f.optional("reported", s.reported, "figures that others measured, by metric name", {.min = 0, .above_min = true});
-  f.optional("cause_not_modelled", s.cause_not_modelled,
-             "set when the model does not hold the cause of the reported figure");
-}
-
-void describe(Fields& f, StudyConfig& s) {
-  f.required("name", s.name, "name of the study");
-  f.optional("source", s.source, "where the reported figures come from");
-  f.required("runs", s.runs, "the runs, with reported figures beside them");
-}
-
-void check(const StudyConfig& s, Checker& c) {
-  if (s.runs.empty()) c.fail("runs", "is empty", "at least one run");
-  std::set<std::string> names;
-  for (std::size_t i = 0; i < s.runs.size(); ++i) {
-    if (!names.insert(s.runs[i].name).second)
-      c.fail(formatted("runs[{}].name", i), "is given twice", "a name of its own for each run");
-    for (const auto& [metric, value] : s.runs[i].reported)
-      if (!find_metric(metric))
-        c.fail(formatted("runs[{}].reported.{}", i, metric), "unknown metric", "a name of 'specstep list --metrics'");
-  }
 }
 
 }  // namespace specstep

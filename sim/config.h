@@ -1,7 +1,6 @@
-// What one run is made of, and files that list runs.
+// What one run is made of.
 #pragma once
 
-#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -9,7 +8,7 @@
 #include "comm/dispatch.h"
 #include "comm/nccl_settings.h"
 #include "comm/own_settings.h"
-#include "model/acceptance.h"
+#include "model/acceptance_spec.h"
 #include "model/base/config_io.h"
 #include "model/draft.h"
 #include "model/pass.h"
@@ -58,6 +57,15 @@ struct EnumNames<CommProbe> {
   static std::vector<std::string> names() { return {"measured", "priced"}; }
 };
 
+/// What-if of prices: allreduces that take another time than their backend's. The rest of a pass stays.
+struct CommWhatIf {
+  std::optional<double> allreduce_us;        // of every pass
+  std::optional<double> cycle_allreduce_us;  // of verify, draft and extend passes
+  double allreduce_factor = 1;               // times what the above or the backend gives
+  /// Seconds of an allreduce in such a pass that the backend carries in `priced` seconds.
+  double seconds(PassKind kind, double priced) const;
+};
+
 /// Which backend carries a collective. A list stands for the table alone.
 struct CommSpec {
   std::optional<std::string> backend;  // nccl when neither it nor a table is given
@@ -68,6 +76,7 @@ struct CommSpec {
   bool embedding_allreduce = true;
   bool logits_gather = true;
   CommFusion fusion = CommFusion::none;
+  std::optional<CommWhatIf> what_if;       // read by the cost executor
   std::optional<comm::NcclSettings> nccl;  // read by the cuda executor; without it NCCL chooses
   std::optional<comm::OwnSettings> own;    // likewise, for backends that are kernels of our own
   /// The table, wherever it stands.
@@ -106,6 +115,7 @@ struct WorkloadSpec {
   std::int64_t batch = 1;
   std::int64_t prompt_tokens = 30;
   std::int64_t output_tokens = 256;
+  std::int64_t shared_prefix_tokens = 0;  // of the prompt: the same in all, cached once
 };
 
 enum class ExecutorKind { cost, host, cuda };
@@ -180,24 +190,10 @@ struct RunConfig {
   bool drafts_with_model() const;
 };
 
-/// A reported figure beside its run. `cause_not_modelled` marks a report whose cause the model does not hold yet:
-/// the prediction is then what the machine as described would give, not an explanation.
-struct StudyRun {
-  std::string name;
-  RunConfig run;
-  std::map<std::string, double> reported;
-  std::string cause_not_modelled;
-};
-
-struct StudyConfig {
-  std::string name;
-  std::string source;
-  std::vector<StudyRun> runs;
-};
-
 void describe(Fields& f, CommRule& r);
 void describe(Fields& f, CommTableFile& t);
 void check(const CommTableFile& t, Checker& c);
+void describe(Fields& f, CommWhatIf& w);
 void describe(Fields& f, CommSpec& s);
 void check(const CommSpec& s, Checker& c);
 void describe(Fields& f, TreeSpec& t);
@@ -210,11 +206,5 @@ void check(const CudaSpec& s, Checker& c);
 void describe(Fields& f, MeasureSpec& m);
 void describe(Fields& f, RunConfig& r);
 void check(const RunConfig& r, Checker& c);
-void describe(Fields& f, StudyRun& s);
-void describe(Fields& f, StudyConfig& s);
-void check(const StudyConfig& s, Checker& c);
-
-/// True when the tree is a study: a list of runs.
-bool is_study(const yaml::Node& root);
 
 }  // namespace specstep

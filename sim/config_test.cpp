@@ -57,7 +57,7 @@ TEST(RunConfig, AcceptanceMustMatchTheDraftLength) {
               HasSubstr("has 2 entries; one for each of the 3 drafts"));
   EXPECT_THAT(refusal("seed/eagle3", {"speculation.acceptance={length: 3.5}"}), HasSubstr("is 3.5; at most 3"));
   EXPECT_THAT(refusal("seed/eagle3", {"speculation.acceptance={rate: 0.5, length: 2}"}),
-              HasSubstr("2 of conditional, survival, rate and length"));
+              HasSubstr("is told in 2 ways"));
   EXPECT_THAT(refusal("seed/eagle3", {"speculation.acceptance={survival: [0.4, 0.6]}"}), HasSubstr("survival: grows"));
 }
 
@@ -100,9 +100,10 @@ TEST(RunConfig, FusionIsRefusedWhereNoBackendCan) {
   EXPECT_THAT(refusal("seed/eagle3", {"comm={backend: push1, fusion: gelu}"}), HasSubstr("comm.fusion: "));
   const std::string mixed = "comm={table: [{up_to_kib: 56, backend: pull1}, {backend: nccl}], fusion: rmsnorm}";
   EXPECT_EQ(refusal("seed/eagle3", {mixed}), "accepted");
-  const auto notes = config_notes(load_run("seed/eagle3", {mixed}));
-  ASSERT_EQ(notes.size(), 1u);
+  const auto notes = config_notes(load_run("seed/eagle3", {mixed, "engine.cycle=sglang-v2"}));
+  ASSERT_EQ(notes.size(), 2u);
   EXPECT_EQ(notes[0], "comm.fusion: nccl (comm.table[1]) cannot fuse; its allreduces keep their norms apart");
+  EXPECT_THAT(notes[1], HasSubstr("comm.fusion on sm_120"));  // what the engine's own would have been
 }
 
 TEST(RunConfig, ATableMayStandInAFileOfItsOwn) {
@@ -124,9 +125,30 @@ TEST(RunConfig, CanonicalFormReadsBack) {
   EXPECT_EQ(dump_config(again), canonical);
 }
 
-TEST(StudyConfig, ReportedFiguresHaveKnownNames) {
-  EXPECT_EQ(load_run<StudyConfig>("seed-study").runs.size(), 4u);
-  EXPECT_THROW(load_run<StudyConfig>("seed-study", {"runs[0].reported={tok_s: 3}"}), InputError);
+TEST(RunConfig, ASplitCacheIsPricedAndNotComputed) {
+  EXPECT_EQ(load_run("kimi-k2.6/decode", {"parallel.context=8"}).parallel.context, 8);
+  const auto refused = [](const std::string& executor) {
+    return refusal_of([&] { load_run("kimi-k2.6/decode", {"parallel.context=8", "measure.executor=" + executor}); });
+  };
+  EXPECT_THAT(refused("host"),
+              testing::HasSubstr("parallel.context: is 8; 1: the host executor keeps the whole cache"));
+  EXPECT_THAT(refused("cuda"), testing::HasSubstr("the cuda executor keeps the whole cache"));
+}
+
+TEST(RunConfig, APrefixCannotBeLongerThanThePrompt) {
+  EXPECT_THAT(refusal_of([] {
+                load_run("kimi-k2.5-8x-h200", {"workload.prompt_tokens=100", "workload.shared_prefix_tokens=101"});
+              }),
+              testing::HasSubstr("workload.shared_prefix_tokens: is 101; at most prompt_tokens (100)"));
+}
+
+TEST(RunConfig, BlocksNeedTheNumberOfMultiprocessors) {
+  const std::vector<std::string> sets{"engine.kernels.split_attention={splits: 4, token_ns: 50}"};
+  EXPECT_EQ(load_run("kimi-k2.5-8x-h200", sets).engine.kernels.split_attention->splits, 4);
+  EXPECT_THAT(refusal_of([&] {
+                load_run("kimi-k2.5-8x-h200", {sets[0], "machine.gpu.multiprocessors=0"});
+              }),
+              testing::HasSubstr("machine.gpu.multiprocessors"));
 }
 
 }  // namespace

@@ -41,8 +41,10 @@ struct Timeline {
   double seconds = 0;
   Breakdown parts{};
   std::vector<StepTime> spans;   // one for each step of the plan, when traced
-  double in_situ_seconds = 0;    // one in-layer allreduce inside the pass, where that was measured
+  double in_situ_seconds = 0;    // one in-layer allreduce inside the pass, its wait included, where it was measured
+  double wait_seconds = 0;       // of that, what a rank waits for the last one to arrive
   double allreduce_seconds = 0;  // one in-layer allreduce, isolated, where it is not that of its span
+  double host_seconds = 0;       // that the host needs to launch it, where that is priced
 };
 
 /// How drafts fared over all verify passes of all sequences.

@@ -16,6 +16,7 @@ struct PartOf {
   Part of(const Gemm&) const { return kind == StepKind::router ? Part::moe : Part::gemm; }
   Part of(const GroupedGemm&) const { return Part::moe; }
   Part of(const Attention&) const { return Part::attention; }
+  Part of(const AttentionJoin&) const { return Part::attention; }
   Part of(const SparseIndex&) const { return Part::attention; }
   Part of(const LinearAttention&) const { return Part::attention; }
   Part of(const AllReduce&) const { return Part::allreduce; }

@@ -4,7 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "model/base/formatted.h"
-#include "sim/config.h"
+#include "sim/study_config.h"
 
 namespace specstep {
 
@@ -27,17 +27,31 @@ FileKind row(std::string name, std::string folder, std::string summary, std::vec
           []() -> Json { return schema_of<T>(); }};
 }
 
+/// A study is valid when every variant of its runs is.
+FileKind study_row() {
+  FileKind out = row<StudyConfig>("study", "runs", "several runs with reported figures beside them", {"runs"});
+  out.read = [](const yaml::Node& root, const ReadOptions& options, Issues issues) -> Json {
+    return dump_config(read_study(root, options, nullptr, std::move(issues)).config);
+  };
+  return out;
+}
+
 }  // namespace
 
 const std::vector<FileKind>& file_kinds() {
   static const std::vector<FileKind> rows{
-      row<StudyConfig>("study", "runs", "several runs with reported figures beside them", {"runs"}),
+      study_row(),
       row<RunConfig>("run", "runs", "everything one run is made of", {"stack"}),
       row<DraftSpec>("draft", "drafts", "a draft model", {"method"}),
       row<StackSpec>("stack", "stacks", "a transformer", {"layers"}),
       row<MachineSpec>("machine", "machines", "GPUs, fabric, host", {"gpu", "fabric"}),
-      row<GpuSpec>("gpu", "gpus", "one kind of GPU", {"kernels"}),
+      row<GpuSpec>("gpu", "gpus", "one kind of GPU", {"memory_bandwidth_gb_s"}),
+      row<EngineSpec>("engine", "engines", "a serving engine", {"preset"}),
       row<comm::FabricSpec>("fabric", "fabrics", "what connects the GPUs of a machine", {"links"}),
+      row<CollectiveTable>("collectives", "collectives", "measured times of a machine's allreduces", {"curves"}),
+      row<CycleSpec>("cycle", "cycles", "passes of a round of speculation, and host work between them", {"rules"}),
+      row<SkewSpec>("skew", "skews", "how late ranks arrive at allreduces", {"of"}),
+      row<AcceptanceDataset>("acceptance", "acceptance", "published acceptance of a model on a data set", {"licence"}),
       row<CommTableFile>("comm-table", "tables", "which backend carries which message sizes", {"table"}),
   };
   return rows;
@@ -162,7 +176,5 @@ std::string config_reference() {
   }
   return out;
 }
-
-bool is_study(const yaml::Node& root) { return root.kind == yaml::Node::Kind::map && root.find("runs") != nullptr; }
 
 }  // namespace specstep

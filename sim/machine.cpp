@@ -30,19 +30,26 @@ void describe(Fields& f, KernelClasses& k) {
 
 void describe(Fields& f, GpuSpec& g) {
   f.required("name", g.name, "name of the GPU");
-  f.required("memory_gib", g.memory_gib, "memory");
+  f.optional("compute_capability", g.compute_capability,
+             "as in 12.0 for sm_120: what runs there (specstep list --capabilities)");
+  f.required("memory_gib", g.memory_gib, "memory of the board, as nvidia-smi tells it");
+  f.optional("usable_gib", g.usable_gib, "of it what CUDA offers; all of it when left out");
   f.required("memory_bandwidth_gb_s", g.memory_bandwidth_gb_s, "peak memory bandwidth, 10^9 bytes a second");
   f.required("bf16_tflops", g.bf16_tflops, "peak dense bf16 tensor throughput, 10^12 a second");
   f.required("graph_node_us", g.graph_node_us, "gap between two kernels inside a CUDA graph");
   f.required("eager_launch_us", g.eager_launch_us, "host time to launch one kernel eagerly");
+  f.optional("multiprocessors", g.multiprocessors, "streaming multiprocessors; read for attention in blocks");
   f.required("kernels", g.kernels, "how well each class of kernels uses this GPU");
 }
 
 void check(const GpuSpec& g, Checker& c) {
   constexpr Range positive{.min = 1e-3, .max = 1e9};
+  if (g.compute_capability) check_range(c, "compute_capability", *g.compute_capability, {.min = 5, .max = 20});
   check_range(c, "memory_gib", g.memory_gib, positive);
+  if (g.usable_gib) check_range(c, "usable_gib", *g.usable_gib, {.min = 1e-3, .max = g.memory_gib.value});
   check_range(c, "memory_bandwidth_gb_s", g.memory_bandwidth_gb_s, positive);
   check_range(c, "bf16_tflops", g.bf16_tflops, positive);
+  check_range(c, "multiprocessors", g.multiprocessors, {.min = 0, .max = 4096});
   check_range(c, "graph_node_us", g.graph_node_us, {.min = 0, .max = 1e6});
   check_range(c, "eager_launch_us", g.eager_launch_us, {.min = 0, .max = 1e6});
 }
@@ -53,6 +60,8 @@ void describe(Fields& f, MachineSpec& m) {
   f.part("gpu", m.gpu, "gpus", "its GPUs, all alike");
   f.required("count", m.count, "how many GPUs it has", {.min = 1, .max = 1024});
   f.part("fabric", m.fabric, "fabrics", "what connects the GPUs");
+  f.part("collectives", m.collectives, "collectives",
+         "allreduce times measured on it: they stand before the price of the fabric at their sizes", false);
 }
 
 void check(const MachineSpec& m, Checker& c) {

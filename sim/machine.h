@@ -1,10 +1,12 @@
 // The hardware of a run: GPUs, the fabric between them, the host that launches. Every number has its source.
 #pragma once
 
+#include <optional>
 #include <string>
 
 #include "comm/fabric.h"
 #include "model/base/quantity.h"
+#include "sim/collective_table.h"
 
 namespace specstep {
 
@@ -28,11 +30,14 @@ struct KernelClasses {
 
 struct GpuSpec {
   std::string name;
-  Quantity memory_gib;
+  std::optional<Quantity> compute_capability;  // 12.0 for sm_120
+  Quantity memory_gib;                         // of the board, as nvidia-smi tells it
+  std::optional<Quantity> usable_gib;          // of it what CUDA offers (cudaDeviceProp::totalGlobalMem)
   Quantity memory_bandwidth_gb_s;
   Quantity bf16_tflops;      // dense, without sparsity
   Quantity graph_node_us;    // from one kernel's end to the next one's start inside a CUDA graph
   Quantity eager_launch_us;  // host time to launch one kernel from a stream
+  Quantity multiprocessors;  // 0: not known
   KernelClasses kernels;
 };
 
@@ -42,6 +47,7 @@ struct MachineSpec {
   GpuSpec gpu;
   std::int64_t count = 1;
   comm::FabricSpec fabric;
+  std::optional<CollectiveTable> collectives;  // stands before the price of the fabric where it was measured
 };
 
 void describe(Fields& f, KernelClass& k);

@@ -1,7 +1,7 @@
 // Config and kind of pass to a plan.
 #include "sim/plan_of.h"
 
-#include "sim/engine/engine.h"
+#include "sim/engine/launch.h"
 #include "sim/plan_options.h"
 
 namespace specstep {
@@ -16,14 +16,9 @@ Plan plan_of(const RunConfig& config, PassKind kind) {
            "decode or prefill, or set speculation.method");
   if (draft_pass && !config.drafts_with_model())
     refuse("method " + name_of(config.speculation.method) + " runs no draft model", "verify, decode or prefill");
-  const bool wide = kind == PassKind::verify || kind == PassKind::extend;
-  const std::int64_t tokens = wide                        ? config.speculation.verify_tokens()
-                              : kind == PassKind::prefill ? config.workload.prompt_tokens
-                              : draft_pass                ? config.speculation.draft_width()
-                                                          : 1;
-  const LaunchChoice choice = choose_launch(config.engine, kind, config.workload.batch, config.speculative());
+  const LaunchChoice choice = choose_launch(config, kind, config.workload.batch);
   const std::int64_t context = kind == PassKind::prefill ? 0 : config.workload.prompt_tokens;
-  const PassShape shape{kind, choice.padded_batch, tokens, context};
+  const PassShape shape{kind, choice.padded_batch, tokens_each(config, kind), context};
   const PlanOptions options = plan_options(config);
   return draft_pass ? build_draft_plan(*config.draft, config.parallel, shape, options)
                     : build_plan(config.stack, config.parallel, shape, options);

@@ -32,7 +32,11 @@ class Fusion {
 }  // namespace
 
 PlanOptions plan_options(const RunConfig& config) {
-  PlanOptions options{config.comm.embedding_allreduce, config.comm.logits_gather, {}};
+  PlanOptions options{config.comm.embedding_allreduce,
+                      config.comm.logits_gather,
+                      config.engine.kernels.queries_share_cache,
+                      config.workload.shared_prefix_tokens,
+                      {}};
   if (config.comm.fusion == CommFusion::rmsnorm) options.fuses_norm = Fusion(config);
   return options;
 }

@@ -74,7 +74,8 @@ void say(const std::string& text) {
 }
 
 const std::vector<Command>& commands() {
-  static const std::vector<Command> rows{add_run, add_plan, add_comm, add_fabric, add_import, add_check, add_list};
+  static const std::vector<Command> rows{add_run,   add_plan,   add_comm,  add_fabric,
+                                         add_solve, add_import, add_check, add_list};
   return rows;
 }
 

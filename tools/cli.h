@@ -68,6 +68,7 @@ void add_run(CLI::App& app);
 void add_plan(CLI::App& app);
 void add_comm(CLI::App& app);
 void add_fabric(CLI::App& app);
+void add_solve(CLI::App& app);
 void add_check(CLI::App& app);
 void add_import(CLI::App& app);
 void add_list(CLI::App& app);

@@ -7,6 +7,7 @@
 #include "comm/report/comm_table.h"
 #include "comm/report/sizes.h"
 #include "model/base/formatted.h"
+#include "sim/number_list.h"
 #include "tools/cli.h"
 #include "tools/comm_devices.h"
 #include "tools/fabric_argument.h"
@@ -18,7 +19,7 @@ namespace {
 struct CommCommand {
   CommonOptions common;
   std::string config;
-  int ranks = 0;
+  std::string ranks;
   std::string bytes = "1K:1M:x2";
   std::vector<std::string> backends;
   std::vector<std::string> tables;
@@ -41,23 +42,39 @@ comm::Call call_of(const CommCommand& options, int ranks) {
   return {value_of<comm::Collective>(options.collective), ranks, 0, value_of<DType>(options.dtype), !options.eager};
 }
 
+/// Numbers of ranks, one table or measurement for each; none: the default.
+std::vector<int> ranks_of(const CommCommand& options) {
+  std::vector<int> out;
+  if (options.ranks.empty()) return out;
+  for (const std::int64_t n : parse_number_list("--ranks", options.ranks, {.min = 1, .max = 1024}))
+    out.push_back(static_cast<int>(n));
+  return out;
+}
+
 std::vector<std::string> backends_of(const CommCommand& options) {
   std::vector<std::string> backends;
   for (const std::string& id : options.backends) backends.push_back(CLI::detail::trim_copy(id));
   return backends;
 }
 
-comm::CommTable priced(const CommCommand& options, const ConfigLibrary& library) {
+/// A table for each number of ranks.
+std::vector<comm::CommTable> priced(const CommCommand& options, const ConfigLibrary& library) {
   const NamedFabric named = fabric_argument(options.config, options.common, library);
   comm::Pricer pricer(comm::build_topology(named.spec));
   const int all = comm::gpu_count(pricer.topology());
-  if (options.ranks > all)
-    throw InputError(Issue{{},
-                           "--ranks",
-                           formatted("is {}", options.ranks),
-                           formatted("at most the {} GPU{} of {}", all, all == 1 ? "" : "s", named.name)});
-  const int ranks = options.ranks > 0 ? options.ranks : named.ranks;
-  return comm::comm_table(pricer, {call_of(options, ranks), comm::parse_sizes(options.bytes), backends_of(options)});
+  std::vector<int> numbers = ranks_of(options);
+  if (numbers.empty()) numbers.push_back(named.ranks);
+  std::vector<comm::CommTable> tables;
+  for (const int ranks : numbers) {
+    if (ranks > all)
+      throw InputError(Issue{{},
+                             "--ranks",
+                             formatted("is {}", ranks),
+                             formatted("at most the {} GPU{} of {}", all, all == 1 ? "" : "s", named.name)});
+    tables.push_back(
+        comm::comm_table(pricer, {call_of(options, ranks), comm::parse_sizes(options.bytes), backends_of(options)}));
+  }
+  return tables;
 }
 
 /// Tables and prices side by side: said where they were launched differently, or may have been.
@@ -87,7 +104,7 @@ void measure(const CommCommand& options, const ConfigLibrary& library) {
   if (!options.config.empty())
     model.emplace(comm::build_topology(fabric_argument(options.config, options.common, library).spec));
   for (const std::string& id : backends_of(options)) comm::backend(id);  // names that do not exist
-  const DeviceQuery query{options.ranks, comm::parse_sizes(options.bytes), backends_of(options),
+  const DeviceQuery query{ranks_of(options), comm::parse_sizes(options.bytes), backends_of(options),
                           value_of<DType>(options.dtype), model ? &*model : nullptr};
   run_on_devices(options.devices, query, options.common);
 }
@@ -99,13 +116,17 @@ void run_comm(const CommCommand& options, const CLI::App& command) {
   if (options.config.empty() && options.tables.empty())
     throw InputError(Issue{{"specstep comm"}, "", "nothing to price", "a config, --table FILE, or both"});
   std::vector<comm::CommTable> tables;
+  const std::vector<int> ranks = ranks_of(options);
+  if (!options.tables.empty() && ranks.size() > 1)
+    throw InputError(Issue{{"--ranks"}, "", "several numbers beside a measured table", "that of the table"});
   for (const std::string& file : options.tables) {
     const auto measured = comm::measured_table(comm::CsvTable::load(file), {options.hidden, options.value_bytes});
-    tables.push_back(comm::measured_comm_table(measured, call_of(options, options.ranks), options.uncertainty));
+    tables.push_back(
+        comm::measured_comm_table(measured, call_of(options, ranks.empty() ? 0 : ranks.front()), options.uncertainty));
   }
   if (!options.config.empty()) {
-    tables.push_back(priced(options, library));
-    note_other_launch(tables);
+    for (comm::CommTable& table : priced(options, library)) tables.push_back(std::move(table));
+    if (!options.tables.empty()) note_other_launch(tables);
   }
   std::string text;
   for (const comm::CommTable& table : tables) text += (text.empty() ? "" : "\n") + comm::comm_text(table);
@@ -137,9 +158,8 @@ void add_comm(CLI::App& app) {
   CLI::App* command =
       app.add_subcommand("comm", "one allreduce over sizes and backends; which is best from which size");
   command->add_option("config", options->config, "a run, machine or fabric file, or the name of an installed one");
-  command
-      ->add_option("--ranks", options->ranks, "GPUs that take part; default: those of the run, else all of the machine")
-      ->check(CLI::Range(1, 1024));
+  command->add_option("--ranks", options->ranks,
+                      "GPUs that take part, as in 8 or 2,4,8; default: those of the run, else all of the machine");
   command->add_option("--bytes", options->bytes, "message sizes: a,b,c or a:b:x2 or a:b:step")->capture_default_str();
   command->add_option("--backends", options->backends, "these backends only, separated by commas")->delimiter(',');
   command->add_option("--collective", options->collective, "all_reduce, all_gather, reduce_scatter or all_to_all")

@@ -8,6 +8,8 @@
 #include "comm/backend.h"
 #include "comm/report/caps_table.h"
 #include "model/base/formatted.h"
+#include "sim/capabilities.h"
+#include "sim/engine/engine.h"
 #include "sim/executor.h"
 #include "sim/file_kind.h"
 #include "sim/report/metrics.h"
@@ -24,7 +26,7 @@ struct ListCommand {
   std::string schema;
   int ranks = 8;
   std::int64_t largest_bytes = 65536;
-  bool metrics = false, backends = false, executors = false, reference = false;
+  bool metrics = false, backends = false, executors = false, reference = false, engines = false, capabilities = false;
 };
 
 Output metrics_list() {
@@ -69,6 +71,42 @@ Output executors_list() {
   return {text, [json] { return json; }, {}};
 }
 
+/// Rules of engines by preset and version; the first that fits decides.
+Output engines_list() {
+  std::string text = "sizes of CUDA graphs\n";
+  Json sizes = Json::array(), phases = Json::array(), attention = Json::array(), memory = Json::array();
+  const auto since = [](const std::string& version) { return version == "0" ? "any" : "from " + version; };
+  for (const GridRule& r : grid_rules()) {
+    text += formatted("  {:<7} {:<12} {}\n{:23}{}\n", name_of(r.preset), since(r.since), r.what, "", r.source);
+    sizes.push_back({{"preset", name_of(r.preset)}, {"since", r.since}, {"sizes", r.what}, {"source", r.source}});
+  }
+  text += "\nhow passes are launched\n";
+  for (const PhaseRow& r : phase_rows()) {
+    text += formatted("  {:<7} {:<12} {:<8} {:<9} {:<11} {}\n", name_of(r.preset), since(r.since), name_of(r.kind),
+                      name_of(r.launch), r.attention_backend.empty() ? "any" : r.attention_backend, r.source);
+    phases.push_back({{"preset", name_of(r.preset)},
+                      {"since", r.since},
+                      {"pass", name_of(r.kind)},
+                      {"attention_backend", r.attention_backend},
+                      {"launch", name_of(r.launch)},
+                      {"source", r.source}});
+  }
+  text += "\nwhat attention backends of vllm do in a graph\n";
+  for (const AttentionRow& r : attention_rows()) {
+    text += formatted("  {:<15} {:<20} {}\n", r.backend, name_of(r.support), r.source);
+    attention.push_back({{"backend", r.backend}, {"support", name_of(r.support)}, {"source", r.source}});
+  }
+  text += "\nmemory\n";
+  const std::vector<std::string> rules = EnumNames<MemoryRule>::names();
+  for (std::size_t i = 0; i < rules.size(); ++i) {
+    const std::string source = memory_rule_source(static_cast<MemoryRule>(i));
+    text += formatted("  {:<18} {}\n", rules[i], source);
+    memory.push_back({{"rule", rules[i]}, {"source", source}});
+  }
+  Json json = {{"sizes", sizes}, {"phases", phases}, {"attention", attention}, {"memory", memory}};
+  return {text, [json] { return json; }, {}};
+}
+
 Output everything(const ConfigLibrary& library, const ListCommand& options) {
   std::string text = "executors\n" + executors_list().text + "\nbackends\n" + backend_names();
   Json json = {
@@ -85,13 +123,14 @@ Output everything(const ConfigLibrary& library, const ListCommand& options) {
 }
 
 void list(const ListCommand& options) {
-  const int asked =
-      (options.schema.empty() ? 0 : 1) + options.metrics + options.backends + options.executors + options.reference;
+  const int asked = (options.schema.empty() ? 0 : 1) + options.metrics + options.backends + options.executors +
+                    options.reference + options.engines + options.capabilities;
   if (asked > 1)
-    throw InputError(Issue{{"specstep list"},
-                           "",
-                           "several lists are asked for",
-                           "one of --schema, --metrics, --backends, --executors and --reference"});
+    throw InputError(
+        Issue{{"specstep list"},
+              "",
+              "several lists are asked for",
+              "one of --schema, --metrics, --backends, --executors, --engines, --capabilities and --reference"});
   if (!options.schema.empty()) {
     const Json schema = file_kind(options.schema).schema();
     return deliver(options.common, {schema.dump(2) + "\n", [&] { return schema; }, {}});
@@ -99,6 +138,9 @@ void list(const ListCommand& options) {
   if (options.metrics) return deliver(options.common, metrics_list());
   if (options.backends) return deliver(options.common, backends_list(options));
   if (options.executors) return deliver(options.common, executors_list());
+  if (options.engines) return deliver(options.common, engines_list());
+  if (options.capabilities)
+    return deliver(options.common, {capabilities_text(), [] { return capabilities_json(); }, {}});
   if (options.reference)
     return deliver(options.common, {config_reference(), [] { return Json(config_reference()); }, {}});
   deliver(options.common, everything(ConfigLibrary::installed(), options));
@@ -123,6 +165,9 @@ void add_list(CLI::App& app) {
       ->needs(backends)
       ->capture_default_str();
   command->add_flag("--executors", options->executors, "every executor");
+  command->add_flag("--engines", options->engines, "rules of serving engines by version, with their sources");
+  command->add_flag("--capabilities", options->capabilities,
+                    "what of engines and libraries runs on which GPUs, since when, with sources");
   command->add_flag("--reference", options->reference, "the config reference as Markdown");
   add_output(*command, options->common, "specstep list --schema run > run.schema.json");
   command->callback([options] { list(*options); });

@@ -6,6 +6,7 @@
 #include "sim/engine/benchmark.h"
 #include "sim/study.h"
 #include "tools/cli.h"
+#include "tools/located.h"
 #include "tools/progress_line.h"
 
 namespace specstep {
@@ -26,19 +27,6 @@ void stand_for(CommonOptions& common, const char* option, const std::string& key
   common.sets.push_back(key + "=" + value);
 }
 
-/// Calls `work`. Faults of the config that show only then get the place of their key, as those of reading have.
-template <class F>
-auto located(const Sources& sources, const Location& file, F&& work) {
-  try {
-    return work();
-  } catch (const InputError& e) {
-    Issues issues = e.issues();
-    for (Issue& issue : issues)
-      if (issue.at.file.empty()) issue.at = place_of(issue.key, sources, file);
-    throw InputError(issues);
-  }
-}
-
 void refuse_for_study(const RunOptions& options) {
   const auto refuse = [](const char* option, const char* what) {
     throw InputError(Issue{{option}, "", std::string("the file is a study, whose figures are ") + what, "a run"});
@@ -55,7 +43,7 @@ void run(const RunOptions& options) {
   const yaml::Node root = load_with_base(config_path(options.config, "runs", library), &faults);
   if (is_study(root)) {
     refuse_for_study(options);
-    const auto study = read_config<StudyConfig>(root, read_options(common, library), &sources, std::move(faults));
+    const ReadStudy study = read_study(root, read_options(common, library), &sources, std::move(faults));
     const StudyResult result = located(sources, root.at, [&] { return run_study(study); });
     return deliver(common, {to_text(result), [&] { return to_json(result); }, [&] { return to_csv(result); }});
   }

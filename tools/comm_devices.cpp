@@ -7,6 +7,7 @@
 #include <map>
 #include <nlohmann/json.hpp>
 
+#include "comm/host_measure.h"
 #include "comm/report/device_report.h"
 #include "comm/selector.h"
 #include "model/base/formatted.h"
@@ -19,6 +20,8 @@ namespace specstep {
 
 namespace {
 
+constexpr const char* measured_options = "Options of --executor cuda and host";
+
 /// KEY=VALUE pairs as the struct that they are keys of.
 template <class T>
 T settings_of(const char* option, const std::vector<std::string>& pairs) {
@@ -29,7 +32,8 @@ T settings_of(const char* option, const std::vector<std::string>& pairs) {
 
 comm::CommFault fault_of(const std::string& text) {
   const auto wrong = [&] {
-    return InputError(Issue{{"--fault"}, "", "is '" + text + "'", "rank=R,call=C, whole numbers from 0"});
+    return InputError(
+        Issue{{"--fault"}, "", "is '" + text + "'", "rank=R,call=C or rank=R,call=C,ranks=N, whole numbers from 0"});
   };
   std::map<std::string, int> given;
   for (const std::string& part : CLI::detail::split(text, ',')) {
@@ -39,15 +43,15 @@ comm::CommFault fault_of(const std::string& text) {
     const char* last = part.data() + part.size();
     const auto [end, failed] = std::from_chars(part.data() + equals + 1, last, value);
     if (failed != std::errc() || end != last || value < 0) throw wrong();
-    given[part.substr(0, equals)] = value;
+    if (!given.emplace(part.substr(0, equals), value).second) throw wrong();
   }
-  if (given.size() != 2 || !given.contains("rank") || !given.contains("call")) throw wrong();
-  return {given["rank"], given["call"]};
+  const std::size_t known = given.count("rank") + given.count("call") + given.count("ranks");
+  if (known != given.size() || !given.contains("rank") || !given.contains("call")) throw wrong();
+  return {given["rank"], given["call"], given.contains("ranks") ? given["ranks"] : 0};
 }
 
 comm::MeasureRequest request_of(const DeviceOptions& options, const DeviceQuery& query) {
   comm::MeasureRequest request;
-  request.ranks = query.ranks;
   request.devices = options.devices;
   request.backends = query.backends;
   request.sizes = query.sizes;
@@ -80,6 +84,39 @@ comm::MeasureRequest request_of(const DeviceOptions& options, const DeviceQuery&
                              formatted("{} bytes are no whole values of {}", bytes, name_of(query.dtype)),
                              formatted("multiples of {}", width)});
   return request;
+}
+
+/// What only GPUs have has no part in a measurement on threads.
+void refuse_on_host(const DeviceOptions& options) {
+  const auto refuse = [](const char* option) {
+    throw InputError(
+        Issue{{option}, "", "is for GPUs; --executor host runs the protocols on threads", "--executor cuda"});
+  };
+  if (!options.devices.empty()) refuse("--devices");
+  if (!options.own.empty()) refuse("--own");
+  if (!options.nccl.empty()) refuse("--nccl");
+  if (options.conditions != DeviceOptions{}.conditions) refuse("--conditions");
+}
+
+/// A fault that no measurement would meet is a mistake.
+void check_fault(const comm::MeasureRequest& request, const std::vector<int>& ranks) {
+  if (!request.fault || ranks.empty()) return;
+  const comm::CommFault& fault = *request.fault;
+  const bool met = std::any_of(ranks.begin(), ranks.end(),
+                               [&](int n) { return (fault.ranks == 0 || fault.ranks == n) && fault.rank < n; });
+  if (!met)
+    throw InputError(
+        Issue{{"--fault"}, "", "no measurement of --ranks has that rank", "a rank below a number of ranks"});
+}
+
+/// One number of ranks; 0 is as many as there are devices.
+CommBenchmark measure(const DeviceOptions& options, comm::MeasureRequest request, int ranks) {
+  request.ranks = ranks;
+  if (request.fault && request.fault->ranks != 0 && request.fault->ranks != ranks) request.fault.reset();
+  if (options.executor == "cuda") return measure_comm(request);
+  CommBenchmark out;
+  out.measured = comm::measure_on_host(request);
+  return out;
 }
 
 std::string date_text() {
@@ -134,10 +171,13 @@ nlohmann::ordered_json json_of(const comm::DeviceReport& report, const comm::Sel
 }  // namespace
 
 void add_device_options(CLI::App& command, DeviceOptions& o, CommonOptions& common) {
-  command.add_option("--executor", o.executor, "cost prices, cuda measures on the GPUs here")
-      ->check(CLI::IsMember({"cost", "cuda"}))
+  command
+      .add_option("--executor", o.executor,
+                  "cost prices, cuda measures on the GPUs here, host runs the protocols on threads: do calls end, are "
+                  "sums right")
+      ->check(CLI::IsMember({"cost", "cuda", "host"}))
       ->capture_default_str();
-  const auto group = [](CLI::Option* option) { return option->group("Options of --executor cuda"); };
+  const auto group = [](CLI::Option* option) { return option->group(measured_options); };
   group(command.add_option("--devices", o.devices, "device of each rank of this host; one given twice is shared")
             ->delimiter(',')
             ->check(CLI::Range(0, 1023)));
@@ -163,8 +203,9 @@ void add_device_options(CLI::App& command, DeviceOptions& o, CommonOptions& comm
   group(
       command.add_option("--own", o.own, "KEY=VALUE of comm.own, as in wire=ll (repeatable)")->take_all()->expected(1));
   group(command.add_option("--nccl", o.nccl, "KEY=VALUE of comm.nccl (repeatable)")->take_all()->expected(1));
-  group(
-      command.add_option("--fault", o.fault, "rank=R,call=C: that rank makes no call from C on, to see what is said"));
+  group(command.add_option(
+      "--fault", o.fault,
+      "rank=R,call=C[,ranks=N]: that rank makes no call from C on (among N ranks), to see what is said"));
   group(command.add_option("--save-table", common.saved_table,
                            "write which backend is fastest at which size, for comm.table_file of a run"));
   group(command.add_option("--format", o.format, "table, or the columns of nccl-tests")
@@ -174,30 +215,85 @@ void add_device_options(CLI::App& command, DeviceOptions& o, CommonOptions& comm
 
 void refuse_without_measurement(const CLI::App& command) {
   for (const CLI::Option* option : command.get_options())
-    if (option->get_group() == "Options of --executor cuda" && option->count() > 0)
-      throw InputError(Issue{{option->get_name()}, "", "is read by --executor cuda only", "--executor cuda"});
+    if (option->get_group() == measured_options && option->count() > 0)
+      throw InputError(Issue{{option->get_name()}, "", "is read by executors that measure", "--executor cuda or host"});
 }
 
-void run_on_devices(const DeviceOptions& options, const DeviceQuery& query, const CommonOptions& common) {
+namespace {
+
+/// What was found for one number of ranks.
+struct Found {
+  CommBenchmark benchmark;
+  comm::DeviceReport report;
+  comm::Selection selection;
+};
+
+std::string text_of(const DeviceOptions& options, const Found& found) {
+  const bool table = options.format == "table";
+  std::string text = table ? comm::device_text(found.report) : comm::device_text_as_nccl_tests(found.report);
+  const bool threads = options.executor == "host";
+  if (threads) return text + "note: times of threads on this CPU; they say nothing of a GPU\n";
+  for (const std::string& line : CLI::detail::split(comm::text_of(found.selection), '\n'))
+    if (!line.empty()) text += formatted("{}{}\n", table ? "" : "# ", line);
+  return text;
+}
+
+nlohmann::ordered_json json_of(const DeviceOptions& options, const std::vector<Found>& all) {
+  nlohmann::ordered_json out = json_of(all.front().report, all.front().selection, all.front().benchmark);
+  out["executor"] = options.executor;
+  for (std::size_t i = 1; i < all.size(); ++i) {
+    const nlohmann::ordered_json more = comm::device_json(all[i].report);
+    for (const char* list : {"rows", "crossovers", "backends"})
+      for (const auto& one : more[list]) out[list].push_back(one);
+  }
+  return out;
+}
+
+std::vector<Found> measure_all(const DeviceOptions& options, const DeviceQuery& query, bool quiet) {
   comm::MeasureRequest request = request_of(options, query);
-  const CommBenchmark found = [&] {
-    const ProgressLine line(common.quiet);
-    request.progress = [&](const std::string& text) { line.show(text); };
-    return measure_comm(request);
-  }();
-  if (!found.reports) return;
-  const comm::DeviceReport report = comm::device_report(found.measured, where_of(found), query.model);
-  const comm::Selection selection = comm::select(comm::curves_to_select(found.measured));
-  std::string text = options.format == "table" ? comm::device_text(report) : comm::device_text_as_nccl_tests(report);
-  const std::string indent = options.format == "table" ? "" : "# ";
-  for (const std::string& line : CLI::detail::split(comm::text_of(selection), '\n'))
-    if (!line.empty()) text += formatted("{}{}\n", indent, line);
-  deliver(common, {text, [&] { return json_of(report, selection, found); },
-                   [&] { return comm::comm_csv(report.tables); }, [&] { return saved(selection, found); }});
-  if (comm::any_failed(found.measured)) throw Error("a backend failed, see above");
-  const auto& backends = found.measured.backends;
-  if (std::all_of(backends.begin(), backends.end(), [](const auto& b) { return !b.refusal.empty(); }))
-    throw Unsupported("no backend can run here, see above");
+  check_fault(request, query.ranks);
+  const ProgressLine line(quiet);
+  request.progress = [&](const std::string& text) { line.show(text); };
+  std::vector<Found> all;
+  for (const int ranks : query.ranks.empty() ? std::vector<int>{0} : query.ranks) {
+    Found found{measure(options, request, ranks), {}, {}};
+    const std::string where = options.executor == "host" ? "threads of this CPU" : where_of(found.benchmark);
+    found.report = comm::device_report(found.benchmark.measured, where, query.model);
+    found.selection = comm::select(comm::curves_to_select(found.benchmark.measured));
+    all.push_back(std::move(found));
+  }
+  return all;
+}
+
+bool all_refused(const Found& found) {
+  const auto& backends = found.benchmark.measured.backends;
+  return std::all_of(backends.begin(), backends.end(), [](const auto& b) { return !b.refusal.empty(); });
+}
+
+}  // namespace
+
+void run_on_devices(const DeviceOptions& options, const DeviceQuery& query, const CommonOptions& common) {
+  if (options.executor == "host") {
+    refuse_on_host(options);
+    if (query.ranks.empty())
+      throw InputError(
+          Issue{{"--ranks"}, "", "missing", "how many threads, as in 2,4,8: there are no devices to count"});
+  }
+  if (common.saved_table && (query.ranks.size() > 1 || options.executor == "host"))
+    throw InputError(Issue{{"--save-table"}, "", "is for one number of ranks on GPUs", "--executor cuda --ranks N"});
+  const std::vector<Found> all = measure_all(options, query, common.quiet);
+  if (!all.front().benchmark.reports) return;
+  std::string text;
+  std::vector<comm::CommTable> tables;
+  for (const Found& found : all) {
+    text += (text.empty() ? "" : "\n") + text_of(options, found);
+    tables.insert(tables.end(), found.report.tables.begin(), found.report.tables.end());
+  }
+  deliver(common, {text, [&] { return json_of(options, all); }, [&] { return comm::comm_csv(tables); },
+                   [&] { return saved(all.front().selection, all.front().benchmark); }});
+  if (std::any_of(all.begin(), all.end(), [](const Found& f) { return comm::any_failed(f.benchmark.measured); }))
+    throw Error("a backend failed, see above");
+  if (std::all_of(all.begin(), all.end(), all_refused)) throw Unsupported("no backend can run here, see above");
 }
 
 }  // namespace specstep

@@ -1,4 +1,4 @@
-// specstep comm --executor cuda: options, and the measurement.
+// specstep comm with an executor that measures: options, and the measurement.
 #pragma once
 
 #include <cstdint>
@@ -26,7 +26,7 @@ struct DeviceOptions {
   std::string fault;
   std::string format = "table";
 
-  bool measures() const { return executor == "cuda"; }
+  bool measures() const { return executor != "cost"; }
 };
 
 /// Adds the options to `specstep comm`.
@@ -37,14 +37,15 @@ void refuse_without_measurement(const CLI::App& command);
 
 /// What is common to prices and measurements.
 struct DeviceQuery {
-  int ranks = 0;  // 0: one for each device
+  std::vector<int> ranks;  // a measurement for each number; empty: one rank for each device
   std::vector<std::int64_t> sizes;
   std::vector<std::string> backends;
   DType dtype = DType::bf16;
   comm::Pricer* model = nullptr;  // prices beside measurements, and what delay waits for
 };
 
-/// Measures and delivers. Throws Error after that when a backend failed, Unsupported when none could run.
+/// Measures for each number of ranks and delivers. A backend that fails or hangs for one number is told, and the others
+/// go on. Throws Error after that when one failed, Unsupported when none could run.
 void run_on_devices(const DeviceOptions& options, const DeviceQuery& query, const CommonOptions& common);
 
 }  // namespace specstep

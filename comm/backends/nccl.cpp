@@ -37,7 +37,8 @@ struct OnLinks {
 };
 
 OnLinks links_for(const Topology& t, const Call& call, const NcclNode& node) {
-  OnLinks links{price_schedule(ring(call.kind, in_rank_order(call.ranks)), t, {}), {}};
+  const Carrier carrier{.peers = node.shm_share < 1};
+  OnLinks links{price_schedule(ring(call.kind, in_rank_order(call.ranks)), t, carrier), {}};
   if (node.nvls && t.nvswitch() >= 0) links.nvls = switch_price(t, call.ranks);
   return links;
 }

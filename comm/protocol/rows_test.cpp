@@ -88,23 +88,38 @@ struct RowTeam {
       control.inboxes.push_back(members.back()->inbox());
     }
   }
-  /// Blocks one after the other, `each` to a row.
+  /// `each` blocks to a row. Where a thread may take what any other one has sent, blocks run beside each other, as a
+  /// cluster does; else one after the other.
   std::string run(Protocol protocol, int rank, const Rows& rows, std::uint32_t each, std::vector<Pack>& out) {
     const std::uint32_t clusters = std::min(rows.count, most_blocks / each);
-    std::string fault;
-    for (std::uint32_t block = 0; block < clusters * each; ++block) {
-      Recorder recorder(rows, out, kept_packs(protocol, HostMemory::most_ranks));
-      HostMemory memory(control, own(rank), {protocol, 0, 0, {}}, rank, std::chrono::steady_clock::now() + limit);
-      const RowLane at{{block % each, each, block, enter_call(memory, clusters * each)}, block / each, clusters};
-      memory.set_epoch(at.lane.epoch);
-      const bool usable = !control.abort.load();
-      const Call call = call_of(rank, rows, out);
-      const bool good =
-          with(protocol, [&]<Protocol P>() { return run_rows<P>(memory, call, rows, at, recorder, usable); });
-      fault += good ? recorder.fault() : "gave up; ";
-      const std::uint32_t mine = (rows.count - at.first_row + clusters - 1) / clusters;
-      if (recorder.finished != mine) fault += "not every row was finished; ";
+    std::vector<std::string> faults(clusters * each);
+    const auto block = [&](std::uint32_t b) { faults[b] = run_block(protocol, rank, {rows, each, clusters, b}, out); };
+    if (by_places(protocol) || faults.size() == 1) {
+      for (std::uint32_t b = 0; b < faults.size(); ++b) block(b);
+    } else {
+      std::vector<std::jthread> threads;
+      for (std::uint32_t b = 0; b < faults.size(); ++b) threads.emplace_back(block, b);
     }
+    return std::accumulate(faults.begin(), faults.end(), std::string());
+  }
+  struct BlockOf {
+    Rows rows;
+    std::uint32_t each, clusters, block;
+  };
+  std::string run_block(Protocol protocol, int rank, const BlockOf& b, std::vector<Pack>& out) {
+    const Rows& rows = b.rows;
+    Recorder recorder(rows, out, kept_packs(protocol, HostMemory::most_ranks));
+    HostMemory memory(control, own(rank), {protocol, 0, 0, {}}, rank, std::chrono::steady_clock::now() + limit);
+    const std::uint32_t epoch = enter_call(memory, b.clusters * b.each);
+    const RowLane at{{b.block % b.each, b.each, b.block, epoch}, b.block / b.each, b.clusters};
+    memory.set_epoch(at.lane.epoch);
+    const bool usable = !control.abort.load();
+    const Call call = call_of(rank, rows, out);
+    const bool good =
+        with(protocol, [&]<Protocol P>() { return run_rows<P>(memory, call, rows, at, recorder, usable); });
+    std::string fault = good ? recorder.fault() : "gave up; ";
+    const std::uint32_t mine = (rows.count - at.first_row + b.clusters - 1) / b.clusters;
+    if (recorder.finished != mine) fault += "not every row was finished; ";
     return fault;
   }
   /// The same packs without rows.

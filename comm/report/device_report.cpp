@@ -96,6 +96,7 @@ std::string outcomes_text(const Measurement& m) {
   for (const MeasuredBackend& b : m.backends) {
     if (!b.refusal.empty()) text += formatted("{:<9} refused: {}\n", b.id, b.refusal);
     for (const std::string& failure : b.failures) text += formatted("{:<9} FAILED: {}\n", b.id, failure);
+    if (const std::string hint = hang_hint(b); !hint.empty()) text += formatted("{:<9} hint: {}\n", "", hint);
     std::int64_t checked = 0, wrong = 0;
     double error = 0;
     for (const MeasuredSize& s : b.sizes) {
@@ -203,9 +204,10 @@ nlohmann::ordered_json device_json(const DeviceReport& report) {
   Json out = comm_json(report.tables);
   out["backends"] = Json::array();
   for (const MeasuredBackend& b : report.measured.backends) {
-    Json one{{"backend", b.id}};
+    Json one{{"backend", b.id}, {"ranks", report.measured.ranks}};
     if (!b.refusal.empty()) one["refusal"] = b.refusal;
     if (!b.failures.empty()) one["failures"] = b.failures;
+    if (const std::string hint = hang_hint(b); !hint.empty()) one["hint"] = hint;
     if (!b.notes.empty()) one["notes"] = b.notes;
     one["device_bytes"] = b.device_bytes;
     one["checks"] = Json::array();

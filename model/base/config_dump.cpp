@@ -44,6 +44,12 @@ class Dump final : public Visitor {
     Fields fields(*this);
     door.describe(fields);
   }
+  void or_auto(bool& automatic, const Door& door) override {
+    if (automatic)
+      out_ = "auto";
+    else
+      door.visit(*this);
+  }
   void field(std::string_view key, std::string_view, bool, bool present, const Door& door) override {
     if (!present) return;
     Dump value(out_[std::string(key)]);
@@ -92,6 +98,12 @@ class Schema final : public Visitor {
     }
     others.push_back(std::move(body));
     out_["anyOf"] = std::move(others);
+  }
+  void or_auto(bool&, const Door& door) override {
+    Json value = Json::object();
+    Schema inner(value);
+    door.visit(inner);
+    out_["anyOf"] = Json::array({{{"enum", {"auto"}}}, std::move(value)});
   }
   void field(std::string_view key, std::string_view doc, bool required, bool present, const Door& door) override {
     Json& entry = out_["properties"][std::string(key)];

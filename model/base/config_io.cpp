@@ -123,6 +123,13 @@ class Reader final : public Visitor {
     context_.open_files.resize(opened);
   }
 
+  void or_auto(bool& automatic, const Door& door) override {
+    automatic = plain_scalar() && node_->text == "auto";
+    if (automatic) return;
+    or_auto_ = true;
+    door.visit(*this);
+  }
+
   void field(std::string_view key, std::string_view doc, bool required, bool, const Door& door) override {
     known_.emplace_back(key);
     const Node* value = node_->find(key);
@@ -158,7 +165,7 @@ class Reader final : public Visitor {
                            ? formatted("is '{}'", node_->text)
                            : formatted("is {}", node_->kind_name());
     if (node_->quoted) what += " (quoted text)";
-    context_.issues.push_back({node_->at, joined(path_), what, allowed});
+    context_.issues.push_back({node_->at, joined(path_), what, or_auto_ ? "auto, or " + allowed : allowed});
   }
 
   void report(const Location& at, const std::string& key, std::string what, std::string allowed) {
@@ -295,6 +302,7 @@ class Reader final : public Visitor {
   const Node* node_;
   std::vector<std::string> path_;
   std::vector<std::string> known_;
+  bool or_auto_ = false;  // the word auto would do as well
 };
 
 }  // namespace

@@ -100,6 +100,8 @@ class Visitor {
   virtual void list(const ListDoor& door) = 0;
   virtual void dict(const DictDoor& door) = 0;
   virtual void map(const MapDoor& door) = 0;
+  /// A value, or the word `auto`. The door is opened for a value; `automatic` says which of the two it is.
+  virtual void or_auto(bool& automatic, const Door& door) = 0;
   /// One key of the map being walked. `present` tells the dump whether there is a value to show.
   virtual void field(std::string_view key, std::string_view doc, bool required, bool present, const Door& door) = 0;
 };
@@ -119,6 +121,17 @@ template <class T>
 struct Shorthand {
   static constexpr std::string_view scalar_key = "";
   static constexpr std::string_view list_key = "";
+};
+
+/// A value that a rule decides when nobody does: in a file the value, or `auto`.
+template <class T>
+struct Auto {
+  std::optional<T> value;  // nothing: auto
+  Auto() = default;
+  Auto(T given) : value(std::move(given)) {}
+  explicit operator bool() const { return value.has_value(); }
+  T value_or(T otherwise) const { return value.value_or(std::move(otherwise)); }
+  bool operator==(const Auto&) const = default;
 };
 
 template <class T>
@@ -174,6 +187,10 @@ struct IsVector : std::false_type {};
 template <class T>
 struct IsVector<std::vector<T>> : std::true_type {};
 template <class T>
+struct IsAuto : std::false_type {};
+template <class T>
+struct IsAuto<Auto<T>> : std::true_type {};
+template <class T>
 struct IsDict : std::false_type {};
 template <class T>
 struct IsDict<std::map<std::string, T>> : std::true_type {};
@@ -198,6 +215,11 @@ void visit_value(Visitor& visitor, T& value, const Range& range, std::string_vie
     auto index = static_cast<std::size_t>(value);
     visitor.choice(index, EnumNames<T>::names());
     value = static_cast<T>(index);
+  } else if constexpr (detail::IsAuto<T>::value) {
+    bool automatic = !value.value;
+    auto given = value.value.value_or(typename decltype(value.value)::value_type{});
+    visitor.or_auto(automatic, {[&](Visitor& v) { visit_value(v, given, range, part); }});
+    value.value = automatic ? std::nullopt : std::optional(given);
   } else if constexpr (detail::IsVector<T>::value) {
     visitor.list({[&] { return value.size(); }, [&](std::size_t n) { value.resize(n); },
                   [&](std::size_t i, Visitor& v) { visit_value(v, value[i], range, part); }});

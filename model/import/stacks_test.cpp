@@ -27,6 +27,7 @@ TEST_P(Imported, EqualsTheShippedStack) {
   StackSpec ours = import_stack(GetParam());
   ours.name = theirs.name;
   ours.other_weights = theirs.other_weights;
+  ours.vision = theirs.vision;
   ours.mlp.chain_overlap = theirs.mlp.chain_overlap;
   EXPECT_DOUBLE_EQ(weight_memory(ours, tp8), weight_memory(theirs, tp8));
   EXPECT_DOUBLE_EQ(kv_footprint(ours, tp8).bytes_per_token, kv_footprint(theirs, tp8).bytes_per_token);

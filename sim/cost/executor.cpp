@@ -8,6 +8,8 @@
 #include "model/base/formatted.h"
 #include "model/base/units.h"
 #include "sim/comm_served.h"
+#include "sim/cost/projected.h"
+#include "sim/engine/launch.h"
 
 namespace specstep {
 
@@ -33,8 +35,14 @@ class PricedPlan final : public PreparedPlan {
     total_.spans.push_back(span);
     total_.spans.back().seconds += gap;
   }
-  /// An eager pass lasts at least as long as the host needs to launch its kernels: the rest is launch time.
+  /// Time of the layers that belongs to no step.
+  void overhead(double seconds) {
+    total_.parts[static_cast<std::size_t>(Part::other)] += seconds;
+    total_.seconds += seconds;
+  }
+  /// A pass lasts at least as long as the host needs to launch its kernels or its pieces: the rest is launch time.
   void host_bound(double launch_seconds) {
+    total_.host_seconds = launch_seconds;
     if (launch_seconds <= total_.seconds) return;
     total_.parts[static_cast<std::size_t>(Part::launch)] += launch_seconds - total_.seconds;
     total_.seconds = launch_seconds;
@@ -60,10 +68,30 @@ std::optional<comm::Call> call_of(const Op& op, bool captured) {
   return std::nullopt;
 }
 
+/// The fabric with what the run asks of NCCL itself.
+comm::FabricSpec fabric_of(const RunConfig& config) {
+  comm::FabricSpec fabric = config.machine.fabric;
+  if (config.comm.nccl) fabric.nccl.protocol = config.comm.nccl->protocol;
+  return fabric;
+}
+
 }  // namespace
 
 CostExecutor::CostExecutor(const RunConfig& config)
-    : gpu_(config.machine.gpu), comm_(config.comm), pricer_(comm::build_topology(config.machine.fabric)) {}
+    : gpu_(config.machine.gpu),
+      collectives_(config.machine.collectives),
+      kernels_(config.engine.kernels),
+      graph_(config.engine.graph),
+      comm_(config.comm),
+      pricer_(comm::build_topology(fabric_of(config))) {
+  if (config.speculative() && verify_projects_context(config)) projected_ = config.stack.attention;
+}
+
+KernelPrice CostExecutor::kernel_price(const Op& op) const {
+  const auto* attention = std::get_if<Attention>(&op);
+  if (!attention || !kernels_.split_attention) return price_kernel(gpu_, op);
+  return price_split_attention(gpu_, *kernels_.split_attention, *attention);
+}
 
 /// Who carries a call. Choices that the config leaves to a rule, and what a backend does not have, are noted.
 std::string CostExecutor::carrier(const comm::Call& call, PricedPlan& plan) {
@@ -83,38 +111,55 @@ std::string CostExecutor::carrier(const comm::Call& call, PricedPlan& plan) {
   return asked;
 }
 
+/// What was measured on the machine, else what its fabric gives.
+comm::CommPrice CostExecutor::price_of(const std::string& backend, const comm::Call& call, PricedPlan& plan) {
+  const std::optional<double> measured = collectives_ ? collectives_->seconds(backend, call) : std::nullopt;
+  if (!measured) return pricer_.price(backend, call);
+  plan.note(formatted("{} of {} B by {}: {} from measured times, {}", name_of(call.kind), grouped(call.bytes), backend,
+                      seconds_text(*measured), collectives_->name));
+  return {*measured, "measured", "", comm::Provenance::measured, false};
+}
+
 std::unique_ptr<PreparedPlan> CostExecutor::prepare(Plan plan, Launch launch) {
   auto priced = std::make_unique<PricedPlan>(std::move(plan), launch);
-  const bool captured = launch == Launch::captured;
+  const bool captured = launch != Launch::eager;
   struct Memo {
     const Op* op = nullptr;
     StepTime span;
     double gap = 0;
   };
   std::array<Memo, static_cast<std::size_t>(StepKind::sample) + 1> memo;
-  double nodes = 0;
   for (const Step& step : priced->plan().steps) {
     Memo& last = memo[static_cast<std::size_t>(step.kind)];
     const double step_nodes = cost_of(step.op).nodes;
-    nodes += step_nodes;
     if (!last.op || !(*last.op == step.op)) {
       last.op = &step.op;
       if (const auto call = call_of(step.op, captured)) {
         const std::string used = carrier(*call, *priced);
-        const comm::CommPrice price = pricer_.price(used, *call);
+        comm::CommPrice price = price_of(used, *call, *priced);
+        if (comm_.what_if && call->kind == comm::Collective::all_reduce) {
+          price.seconds = comm_.what_if->seconds(priced->plan().shape.kind, price.seconds);
+          price.provenance = comm::Provenance::assumed;
+        }
         // A norm behind it works inside the kernel: its traffic and its floor stay, its node is gone.
         const double norm = price_kernel(gpu_, step.op).seconds;
         last.span = {price.seconds + norm, price.provenance, price.extrapolated};
         last.gap = 0;  // a collective's isolated time was taken back to back: its own launch is inside
       } else {
-        const KernelPrice price = price_kernel(gpu_, step.op);
+        const auto* attention = std::get_if<Attention>(&step.op);
+        const bool projects = projected_ && attention && priced->plan().shape.kind == PassKind::verify;
+        const KernelPrice price = projects ? price_projected(gpu_, *projected_, *attention) : kernel_price(step.op);
+        if (projects)
+          priced->note("verify attends as prompts do: every pass projects the cached latents of its whole context");
         last.span = {price.seconds, price.provenance, false};
         last.gap = step_nodes * gpu_.graph_node_us.value * us;
       }
     }
     priced->add(step, last.span, last.gap);
   }
-  if (!captured) priced->host_bound(nodes * gpu_.eager_launch_us.value * us);
+  if (kernels_.layer_overhead_us)
+    priced->overhead(static_cast<double>(priced->plan().layers) * kernels_.layer_overhead_us->value * us);
+  priced->host_bound(host_launch_seconds(priced->plan(), launch, gpu_, graph_));
   return priced;
 }
 

@@ -14,11 +14,21 @@ class CostExecutor final : public Executor {
   explicit CostExecutor(const RunConfig& config);
   std::string_view name() const override { return "cost"; }
   std::unique_ptr<PreparedPlan> prepare(Plan plan, Launch launch) override;
+  /// Each goes on with what the other has prepared of collectives: for executors of one fabric, so that nothing is
+  /// prepared twice.
+  void swap_collectives(CostExecutor& other) { std::swap(pricer_, other.pricer_); }
 
  private:
   std::string carrier(const comm::Call& call, PricedPlan& plan);
+  comm::CommPrice price_of(const std::string& backend, const comm::Call& call, PricedPlan& plan);
+
+  KernelPrice kernel_price(const Op& op) const;
 
   GpuSpec gpu_;
+  std::optional<CollectiveTable> collectives_;
+  EngineKernels kernels_;
+  GraphSpec graph_;
+  std::optional<AttentionSpec> projected_;  // verify passes attend as prompts do
   CommSpec comm_;
   comm::Pricer pricer_;
 };

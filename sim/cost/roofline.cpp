@@ -2,6 +2,7 @@
 #include "sim/cost/roofline.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "model/base/units.h"
 
@@ -14,6 +15,7 @@ struct ClassOf {
   const KernelClass* of(const Gemm&) const { return &k.gemm; }
   const KernelClass* of(const GroupedGemm&) const { return &k.grouped_gemm; }
   const KernelClass* of(const Attention&) const { return &k.attention; }
+  const KernelClass* of(const AttentionJoin&) const { return &k.other; }
   const KernelClass* of(const SparseIndex&) const { return &k.attention; }
   const KernelClass* of(const LinearAttention&) const { return &k.attention; }
   const KernelClass* of(const AllReduce&) const { return nullptr; }
@@ -35,7 +37,34 @@ comm::Provenance provenance_of(const Quantity& q) {
   return q.has_source() ? comm::Provenance::measured : comm::Provenance::assumed;
 }
 
+double ceil_div(double a, double b) { return std::ceil(a / b); }
+
+/// Blocks of all sequences. Queries that share a read fill a block together with their heads.
+double blocks_of(const SplitAttention& split, const Attention& op) {
+  const auto per_block = static_cast<double>(split.heads_per_block);
+  const auto kv_heads = static_cast<double>(
+      op.kind == AttentionKind::mla ? 1 : std::max<std::int64_t>(1, op.cached_values / (2 * op.score_dim)));
+  const double heads = static_cast<double>(op.heads) / kv_heads;
+  const auto queries = static_cast<double>(op.queries);
+  const double rows = op.queries_share_kv ? ceil_div(queries * heads, per_block) : queries * ceil_div(heads, per_block);
+  return static_cast<double>(op.sequences) * kv_heads * rows * static_cast<double>(split.splits);
+}
+
 }  // namespace
+
+KernelPrice price_split_attention(const GpuSpec& gpu, const SplitAttention& split, const Attention& op) {
+  const KernelClass& k = gpu.kernels.attention;
+  const double bandwidth = gpu.memory_bandwidth_gb_s.value * 1e9 * k.bandwidth_efficiency.value;
+  const double fixed = k.ramp_mb.value * 1e6 / bandwidth;
+  const double tokens = tokens_seen(op.context, op.queries, op.limit) / static_cast<double>(op.context_ranks);
+  const double waves = ceil_div(blocks_of(split, op), gpu.multiprocessors.value);
+  const double blocks = waves * tokens / static_cast<double>(split.splits) * split.token_ns.value * 1e-9;
+  Attention once = op;  // rows of a sequence run side by side: the cache behind the multiprocessors serves all but one
+  once.queries_share_kv = true;
+  const double memory = cost_of(once).bytes() / bandwidth;
+  if (blocks > memory) return {std::max(k.floor_us.value * us, fixed + blocks), provenance_of(split.token_ns)};
+  return {std::max(k.floor_us.value * us, fixed + memory), provenance_of(k.bandwidth_efficiency)};
+}
 
 KernelPrice price_kernel(const GpuSpec& gpu, const Op& op) {
   const KernelClass* kernel = std::visit([&](const auto& o) { return ClassOf{gpu.kernels}.of(o); }, op);

@@ -10,6 +10,7 @@
 
 #include "comm/pricing.h"
 #include "model/cost.h"
+#include "sim/engine/kernels.h"
 #include "sim/machine.h"
 
 namespace specstep {
@@ -18,6 +19,10 @@ struct KernelPrice {
   double seconds = 0;
   comm::Provenance provenance = comm::Provenance::datasheet;
 };
+
+/// Attention in blocks (see SplitAttention): the fixed part of the class, and the blocks or the bytes, whichever is
+/// longer.
+KernelPrice price_split_attention(const GpuSpec& gpu, const SplitAttention& split, const Attention& op);
 
 /// Price of the kernels of one operation, without launch gaps. Collectives cost nothing here; one that
 /// goes on with a norm costs what the norm does.

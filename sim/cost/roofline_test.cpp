@@ -80,5 +80,51 @@ TEST(Roofline, MeasuredGemmsOfH200) {
   EXPECT_LT(*std::max_element(errors.begin(), errors.end()), 0.35);
 }
 
+Attention mla(std::int64_t sequences, std::int64_t queries, std::int64_t context) {
+  return {.kind = AttentionKind::mla,
+          .sequences = sequences,
+          .queries = queries,
+          .context = context,
+          .heads = 8,
+          .score_dim = 576,
+          .value_dim = 512,
+          .cached_values = 576,
+          .kv = DType::fp8,
+          .queries_share_kv = false};
+}
+
+// Blocks by hand: 188 multiprocessors, 64 splits, 400 ns a token; the class's fixed part taken away.
+TEST(SplitAttention, RunsInWavesOfBlocks) {
+  const GpuSpec rtx = gpu("rtx-pro-6000-blackwell");
+  const SplitAttention split{.splits = 64, .heads_per_block = 16, .token_ns = {.value = 400}};
+  const double bandwidth = 1792e9 * rtx.kernels.attention.bandwidth_efficiency.value;
+  const double fixed = rtx.kernels.attention.ramp_mb.value * 1e6 / bandwidth;
+  const auto blocks = [&](const Attention& op) { return price_split_attention(rtx, split, op).seconds - fixed; };
+  const double wave = 65536.0 / 64 * 400e-9;
+  EXPECT_NEAR(blocks(mla(1, 1, 65535)), wave, 1e-9);      // 64 blocks
+  EXPECT_NEAR(blocks(mla(2, 1, 65535)), wave, 1e-9);      // 128
+  EXPECT_NEAR(blocks(mla(3, 1, 65535)), 2 * wave, 1e-9);  // 192
+  EXPECT_NEAR(blocks(mla(1, 4, 65535)), 2 * wave * (65537.5 / 65536), 1e-9);
+  EXPECT_NEAR(blocks(mla(47, 1, 65535)), 16 * wave, 1e-9);  // 3,008 blocks are 16 full waves
+  // Queries that share the read fill a block of 16 heads together: 4 x 8 heads are two blocks instead of four.
+  Attention shared = mla(8, 4, 65535);
+  shared.queries_share_kv = true;
+  EXPECT_NEAR(blocks(shared), 6 * wave * (65537.5 / 65536), 1e-9);
+  // Four ranks that split the cache: 32 heads, two blocks over a quarter of it.
+  Attention part = mla(1, 1, 65535);
+  part.heads = 32;
+  part.context_ranks = 4;
+  EXPECT_NEAR(blocks(part), wave / 4, 1e-9);
+}
+
+TEST(SplitAttention, IsNeverFasterThanMemory) {
+  const GpuSpec rtx = gpu("rtx-pro-6000-blackwell");
+  const SplitAttention fast{.splits = 64, .heads_per_block = 16, .token_ns = {.value = 1}};
+  Attention whole = mla(16, 4, 100000);
+  const double seconds = price_split_attention(rtx, fast, whole).seconds;
+  whole.queries_share_kv = true;  // rows of a sequence are read from memory once
+  EXPECT_NEAR(seconds, price_kernel(rtx, whole).seconds, 1e-9);
+}
+
 }  // namespace
 }  // namespace specstep

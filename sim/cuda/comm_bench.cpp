@@ -9,6 +9,7 @@
 #include "comm/cuda/let_share.h"
 #include "comm/protocol/quantised.h"
 #include "model/base/formatted.h"
+#include "model/base/units.h"
 #include "sim/cuda/check.h"
 #include "sim/cuda/facts.h"
 #include "sim/host/team.h"
@@ -149,6 +150,8 @@ class CommBench {
       if (!request_.check_only && size.wrong == 0) mine.bench->time(size);
     } catch (const Unsupported& e) {
       size.refusal = e.what();
+    } catch (const Error& e) {
+      throw Error(formatted("{} ranks, {} B: {}", ends_.front()->ranks(), grouped(bytes), e.what()));
     }
     return size;
   }

@@ -64,7 +64,8 @@ class CudaPlan final : public PreparedPlan {
       traced_.push_back("allreduce in situ: not split, " + found->refused);
       return;
     }
-    out.in_situ_seconds = found->transfer;
+    out.in_situ_seconds = found->wait + found->transfer;
+    out.wait_seconds = found->wait;
     traced_.push_back(
         formatted("{}: an allreduce in situ takes {:.2f} us from the last arrival on; a rank waits {:.2f} us for it "
                   "(clocks within "

@@ -7,6 +7,7 @@
 #include "model/build_plan.h"
 #include "sim/cuda/pass.h"
 #include "sim/engine/largest.h"
+#include "sim/engine/launch.h"
 #include "sim/plan_options.h"
 
 namespace specstep::cuda {
@@ -29,7 +30,7 @@ host::ModelView target_view(const RunConfig& config) {
 
 std::int64_t padded(const RunConfig& config, PassKind kind) {
   if (config.measure.cuda.generate) return config.workload.batch;
-  return choose_launch(config.engine, kind, config.workload.batch, config.speculative()).padded_batch;
+  return choose_launch(config, kind, config.workload.batch).padded_batch;
 }
 
 }  // namespace

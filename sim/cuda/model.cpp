@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "sim/cuda/prepared.h"
+#include "sim/engine/launch.h"
 
 namespace specstep::cuda {
 
@@ -49,7 +50,7 @@ void Model::prepare(const Plan& plan) {
   const bool known = std::any_of(passes_.begin(), passes_.end(), [&](const auto& p) { return p.first == plan.shape; });
   if (known) return;
   const LaunchChoice choice =
-      choose_launch(config_.engine, plan.shape.kind, plan.shape.sequences, config_.speculative());
+      choose_launch(config_, plan.shape.kind, plan.shape.sequences);
   passes_.emplace_back(plan.shape, open(plan, choice.launch));
 }
 

@@ -51,6 +51,7 @@ class RankPass {
   void compute(const Gemm& op);
   void compute(const GroupedGemm& op);
   void compute(const Attention& op);
+  void compute(const AttentionJoin& op);
   void compute(const SparseIndex& op);
   void compute(const LinearAttention& op);
   void compute(const AllReduce& op);

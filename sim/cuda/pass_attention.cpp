@@ -38,6 +38,10 @@ void RankPass::compute(const Attention& op) {
   attend(call, rank_.caches().kv(step_->layer), inputs_.meta(), real(), stream());
 }
 
+void RankPass::compute(const AttentionJoin&) {
+  throw Unsupported("the cuda executor keeps whole caches: parallel.context is 1 here");
+}
+
 void RankPass::compute(const SparseIndex& op) {
   const IndexCall call{op, in(0), in(1), reinterpret_cast<std::int32_t*>(out()), at(places_.index)};
   sparse_index(call, rank_.caches().index(step_->layer), inputs_.meta(), real(), stream());

@@ -28,7 +28,7 @@ host::PassInput harmless(const Plan& plan, const host::ModelView& view, const Ro
 PreparedPass::PreparedPass(Model& model, Plan plan, Launch launch)
     : model_(model),
       plan_(std::move(plan)),
-      launch_(launch),
+      launch_(launch == Launch::captured ? launch : Launch::eager),
       lone_(harmless(plan_, model.view(), model.holding().room)),
       ranks_(static_cast<std::size_t>(model.crew().local())) {
   model_.crew().run([&](RankDevice& device) { make(device); });

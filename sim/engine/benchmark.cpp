@@ -8,135 +8,56 @@
 #include "model/base/formatted.h"
 #include "model/base/units.h"
 #include "model/build_plan.h"
+#include "sim/engine/break_even.h"
 #include "sim/engine/config_notes.h"
-#include "sim/engine/phase.h"
-#include "sim/plan_options.h"
+#include "sim/engine/pass_series.h"
+#include "sim/engine/serving.h"
 
 namespace specstep {
 
 namespace {
 
-/// Contexts at which passes are carried out along a generation. Time is piecewise linear in the context (caches grow,
-/// windows saturate), so the mean over a few evenly spaced points is the mean over all steps but for the kinks.
-constexpr std::int64_t context_points = 5;
-
-double median(std::vector<double> values) {
-  std::sort(values.begin(), values.end());
-  const std::size_t half = values.size() / 2;
-  return values.size() % 2 == 1 ? values[half] : (values[half - 1] + values[half]) / 2;
-}
-
 class Benchmark {
  public:
-  Benchmark(const RunConfig& config, Executor& executor, const Progress& progress)
+  Benchmark(const RunConfig& config, PassSource& passes, bool measures)
       : config_(config),
-        executor_(executor),
-        progress_(progress),
-        samples_(executor.measures() ? static_cast<std::size_t>(config.measure.runs) : 1) {
-    result_.executor = executor.name();
+        passes_(config, passes, measures),
+        measures_(measures),
+        samples_(measures ? static_cast<std::size_t>(config.measure.runs) : 1) {
     result_.config = config;
   }
 
-  RunResult run() {
+  RunResult run(const Executor& executor) {
     check_memory();
     prefill();
-    decode();
-    if (config_.speculative()) cycle();
+    steps();
     whole_request();
-    memory_and_graphs();
-    finish_provenance();
-    of_executor();
+    result_.notes = passes_.notes();
+    add_serving(result_);
+    result_.provenance = passes_.provenance();
+    of_executor(executor);
+    return std::move(result_);
+  }
+
+  RunResult steps_alone() {
+    steps();
     return std::move(result_);
   }
 
  private:
-  PlanOptions options() const { return plan_options(config_); }
+  void steps() {
+    decode();
+    if (config_.speculative()) cycle();
+  }
+
   std::int64_t verify_tokens() const { return config_.speculation.verify_tokens(); }
 
-  /// Carries out one pass and notes where its time went, weighted into the provenance.
-  PhaseResult pass(PassKind kind, std::int64_t tokens_each, std::int64_t context, double weight, bool draft_model) {
-    const LaunchChoice choice = choose_launch(config_.engine, kind, config_.workload.batch, config_.speculative());
-    const PassShape shape{kind, choice.padded_batch, tokens_each, context};
-    Plan plan = draft_model ? build_draft_plan(*config_.draft, config_.parallel, shape, options())
-                            : build_plan(config_.stack, config_.parallel, shape, options());
-    const std::unique_ptr<PreparedPlan> prepared = executor_.prepare(std::move(plan), choice.launch);
-    if (progress_) progress_(formatted("{}{} at {} tokens", draft_model ? "draft's " : "", name_of(kind), context));
-    std::vector<double> seconds = measured(*prepared);
-    Timeline timeline = prepared->run(true);
-    if (seconds.empty())
-      seconds.push_back(timeline.seconds);
-    else
-      scale(timeline, median(seconds));
-    for (const std::string& note : prepared->notes())
-      if (std::find(result_.notes.begin(), result_.notes.end(), note) == result_.notes.end())
-        result_.notes.push_back(note);
-    for (const StepTime& span : timeline.spans) {
-      time_by_source_[name_of(span.provenance)] += weight * span.seconds;
-      if (span.extrapolated) time_by_source_["extrapolated"] += weight * span.seconds;
-    }
-    PhaseResult out = phase_of(*prepared, timeline, config_.workload.batch);
-    out.samples = std::move(seconds);
-    return out;
-  }
-
-  /// Untraced seconds of each counted run; nothing when the executor gives the same time at every call.
-  std::vector<double> measured(PreparedPlan& prepared) const {
-    std::vector<double> seconds;
-    if (!executor_.measures()) return seconds;
-    for (std::int64_t i = 0; i < config_.measure.warmup; ++i) prepared.run(false);
-    for (std::int64_t i = 0; i < config_.measure.runs; ++i) seconds.push_back(prepared.run(false).seconds);
-    return seconds;
-  }
-
-  /// A trace shows where the time goes; how much there is the untraced runs say.
-  static void scale(Timeline& timeline, double seconds) {
-    const double factor = timeline.seconds > 0 ? seconds / timeline.seconds : 0;
-    timeline.seconds = seconds;
-    for (double& part : timeline.parts) part *= factor;
-    for (StepTime& span : timeline.spans) span.seconds *= factor;
-  }
-
-  /// A pass repeated `times` over a generation whose context grows from the prompt on; the mean of all repeats.
-  PhaseResult growing_pass(PassKind kind, std::int64_t tokens_each, double times, bool draft_model) {
-    const std::int64_t first = config_.workload.prompt_tokens;
-    const std::int64_t last = first + std::max<std::int64_t>(config_.workload.output_tokens - tokens_each, 0);
-    PhaseResult mean;
-    for (std::int64_t i = 0; i < context_points; ++i) {
-      const std::int64_t context = first + (last - first) * i / (context_points - 1);
-      // Trapezoid: the end points stand for half an interval each.
-      const double share = (i == 0 || i == context_points - 1 ? 0.5 : 1.0) / (context_points - 1);
-      const PhaseResult one = pass(kind, tokens_each, context, share * times, draft_model);
-      if (i == 0) {
-        mean = one;
-        mean.seconds = mean.allreduce_seconds = mean.in_situ_seconds = 0;
-        mean.samples.assign(samples_, 0);
-        mean.parts = {};
-        mean.cost = {};
-      }
-      add_weighted(mean, one, share);
-    }
-    return mean;
-  }
-
-  static void add_weighted(PhaseResult& mean, const PhaseResult& one, double share) {
-    mean.seconds += share * one.seconds;
-    for (std::size_t i = 0; i < mean.samples.size(); ++i) mean.samples[i] += share * one.samples[i];
-    mean.allreduce_seconds += share * one.allreduce_seconds;
-    mean.in_situ_seconds += share * one.in_situ_seconds;
-    for (std::size_t p = 0; p < part_count; ++p) mean.parts[p] += share * one.parts[p];
-    mean.cost.flops += share * one.cost.flops;
-    mean.cost.weight_bytes += share * one.cost.weight_bytes;
-    mean.cost.kv_bytes += share * one.cost.kv_bytes;
-    mean.cost.activation_bytes += share * one.cost.activation_bytes;
-    mean.cost.comm_bytes += share * one.cost.comm_bytes;
-    mean.cost.nodes += share * one.cost.nodes;
-  }
-
   void prefill() {
-    const PhaseResult target = pass(PassKind::prefill, config_.workload.prompt_tokens, 0, 1, false);
+    const std::int64_t tokens = config_.workload.prompt_tokens;
+    const PhaseResult target = passes_.once({.kind = PassKind::prefill, .tokens_each = tokens}, 0);
     ttft_ = target.samples;
     if (config_.drafts_with_model())
-      add(ttft_, 1, pass(PassKind::prefill, config_.workload.prompt_tokens, 0, 1, true).samples);
+      add(ttft_, 1, passes_.once({.kind = PassKind::prefill, .tokens_each = tokens, .draft_model = true}, 0).samples);
     put("prefill.pass_ms", [&](std::size_t i) { return target.samples[i] / ms; });
     put("ttft_ms", [&](std::size_t i) { return ttft_[i] / ms; });
     result_.phases.push_back(target);
@@ -144,8 +65,11 @@ class Benchmark {
 
   void decode() {
     const double steps = config_.speculative() ? 0 : static_cast<double>(config_.workload.output_tokens - 1);
-    PhaseResult step = growing_pass(PassKind::decode, 1, steps, false);
+    PhaseResult step = passes_.growing({.kind = PassKind::decode, .times = steps});
     step.passes_per_cycle = config_.speculative() ? 0 : 1;
+    const EngineHostSpec host = config_.engine.host();
+    if (!measures_)
+      add_host(step, std::max(0.0, seconds_of(host.overlapped_step_us) + launch_seconds(step) - step.seconds));
     step_ = step.samples;
     put("decode.step_ms", [&](std::size_t i) { return step_[i] / ms; });
     put("decode.tok_s", [&](std::size_t i) { return batch() / step_[i]; });
@@ -154,37 +78,99 @@ class Benchmark {
     result_.phases.push_back(step);
   }
 
+  /// Time that the host spends on launching a pass, beside the device.
+  double launch_seconds(const PhaseResult& phase) const {
+    const EngineHostSpec host = config_.engine.host();
+    if (!host.given()) return 0;
+    return phase.launch == Launch::captured ? phase.cost.nodes * seconds_of(host.graph_node_us) : phase.host_seconds;
+  }
+
   void cycle() {
     if (!config_.speculation.acceptance)
       throw InputError({{}, "speculation.acceptance", "missing", "how many drafts are accepted: they are only priced"});
-    const double length = accept_length(*config_.speculation.acceptance, config_.speculation.depth());
-    cycles_ = static_cast<double>(config_.workload.output_tokens - 1) / length;
-    PhaseResult verify = growing_pass(PassKind::verify, verify_tokens(), cycles_, false);
-    verify.passes_per_cycle = 1;
-    cycle_ = verify.samples;
-    if (config_.drafts_with_model()) draft_passes();
-    put("verify.pass_ms", [&](std::size_t i) { return verify.samples[i] / ms; });
-    put_allreduce(verify);
-    put("speculative.cycle_ms", [&](std::size_t i) { return cycle_[i] / ms; });
-    put("speculative.accept_length", [&](std::size_t) { return length; });
-    put("speculative.tok_s", [&](std::size_t i) { return batch() * length / cycle_[i]; });
-    put("speculative.tok_s_per_user", [&](std::size_t i) { return length / cycle_[i]; });
-    put("speculative.speedup", [&](std::size_t i) { return length / cycle_[i] * step_[i]; });
-    put("speculative.break_even_accept_length", [&](std::size_t i) { return cycle_[i] / step_[i]; });
-    result_.phases.push_back(verify);
+    const SpeculationSpec& s = config_.speculation;
+    std::optional<DraftTree> tree;
+    if (s.tree) tree = DraftTree{s.tree->steps, s.tree->topk, s.tree->verify_tokens};
+    result_.acceptance = acceptance_of(*s.acceptance, s.depth(), tree);
+    length_ = result_.acceptance->length();
+    cycles_ = static_cast<double>(config_.workload.output_tokens - 1) / length_;
+    std::vector<PhaseResult> phases{
+        passes_.growing({.kind = PassKind::verify, .tokens_each = verify_tokens(), .times = cycles_})};
+    phases.front().passes_per_cycle = 1;
+    if (config_.drafts_with_model()) draft_passes_of(phases);
+    wait_for_host(phases);
+    cycle_.assign(samples_, 0);
+    for (const PhaseResult& p : phases) add(cycle_, p.passes_per_cycle, p.samples);
+    put_cycle(phases);
+    std::rotate(phases.begin(), phases.begin() + 1, phases.end());  // verify last, behind the drafts it checks
+    for (PhaseResult& p : phases) result_.phases.push_back(std::move(p));
+    result_.cycle_terms = cycle_terms(result_.phases);
   }
 
-  void draft_passes() {
-    const auto steps = static_cast<double>(config_.speculation.depth() - 1);
-    PhaseResult draft = growing_pass(PassKind::draft, config_.speculation.draft_width(), cycles_ * steps, true);
-    draft.passes_per_cycle = steps;
-    PhaseResult extend = growing_pass(PassKind::extend, verify_tokens(), cycles_, true);
-    extend.passes_per_cycle = 1;
-    add(cycle_, steps, draft.samples);
-    add(cycle_, 1, extend.samples);
-    put("draft.pass_ms", [&](std::size_t i) { return draft.samples[i] / ms; });
-    result_.phases.push_back(draft);
-    result_.phases.push_back(extend);
+  void draft_passes_of(std::vector<PhaseResult>& phases) {
+    const SpeculationSpec& s = config_.speculation;
+    const DraftPasses drafts =
+        draft_passes(cycle_rules(config_.engine, s.tree.has_value()), {s.depth(), s.draft_width(), s.verify_tokens()});
+    const auto request = [&](PassKind kind, std::int64_t tokens, std::int64_t count, std::int64_t launches) {
+      const double share = static_cast<double>(launches) / static_cast<double>(count);
+      return PassUse{kind,
+                     tokens,
+                     true,
+                     drafts.one_graph ? PassKind::verify : kind,
+                     drafts.one_graph ? 0 : share,
+                     cycles_ * static_cast<double>(count)};
+    };
+    if (drafts.steps > 0) {
+      phases.push_back(passes_.growing(request(PassKind::draft, s.draft_width(), drafts.steps, drafts.step_launches)));
+      phases.back().passes_per_cycle = static_cast<double>(drafts.steps);
+    }
+    const auto extend = [&](std::int64_t tokens) {
+      return passes_.growing(request(PassKind::extend, tokens, drafts.extends, drafts.extends));
+    };
+    phases.push_back(extend(drafts.extend_tokens));
+    if (drafts.eager_extend_accepted && phases.back().launch == Launch::eager) {
+      // Time is linear in the tokens between whole numbers of them: a mean length costs the mean of its neighbours.
+      const auto less = static_cast<std::int64_t>(length_);
+      PhaseResult mean = extend(less);
+      const double more = length_ - static_cast<double>(less);
+      if (more > 0) {
+        const PhaseResult low = mean;
+        mean = emptied(low);
+        add_weighted(mean, low, 1 - more);
+        add_weighted(mean, extend(less + 1), more);
+      }
+      mean.tokens = std::llround(batch() * length_);
+      phases.back() = std::move(mean);
+    }
+    phases.back().passes_per_cycle = static_cast<double>(drafts.extends);
+  }
+
+  /// A cycle lasts at least as long as the host is busy with it; the rest of that time stands in front of its verify.
+  void wait_for_host(std::vector<PhaseResult>& phases) const {
+    if (measures_) return;
+    double device = 0;
+    double host = seconds_of(config_.engine.host().overlapped_cycle_us);
+    for (const PhaseResult& p : phases) {
+      device += p.passes_per_cycle * p.seconds;
+      host += p.passes_per_cycle * launch_seconds(p);
+    }
+    add_host(phases.front(), std::max(0.0, host - device));
+  }
+
+  void put_cycle(const std::vector<PhaseResult>& phases) {
+    const PhaseResult& verify = phases.front();
+    put("verify.pass_ms", [&](std::size_t i) { return verify.samples[i] / ms; });
+    if (phases.size() > 1 && phases[1].kind == PassKind::draft)
+      put("draft.pass_ms", [&](std::size_t i) { return phases[1].samples[i] / ms; });
+    put_allreduce(verify);
+    put("speculative.cycle_ms", [&](std::size_t i) { return cycle_[i] / ms; });
+    put("speculative.accept_length", length_);
+    put("speculative.acceptance_rate", 100 * result_.acceptance->rate());
+    put("speculative.tok_s", [&](std::size_t i) { return batch() * length_ / cycle_[i]; });
+    put("speculative.tok_s_per_user", [&](std::size_t i) { return length_ / cycle_[i]; });
+    put("speculative.tpot_ms", [&](std::size_t i) { return cycle_[i] / length_ / ms; });
+    put("speculative.speedup", [&](std::size_t i) { return length_ / cycle_[i] * step_[i]; });
+    put("speculative.break_even_accept_length", [&](std::size_t i) { return cycle_[i] / step_[i]; });
   }
 
   void whole_request() {
@@ -195,51 +181,26 @@ class Benchmark {
     };
     put("benchmark.tok_s", [&](std::size_t i) { return rate(i) * batch(); });
     put("benchmark.tok_s_per_user", rate);
+    put("benchmark.seconds",
+        [&](std::size_t i) { return static_cast<double>(config_.workload.output_tokens) / rate(i); });
   }
 
-  void memory_and_graphs() {
-    double weights = weight_memory(config_.stack, config_.parallel);
-    if (config_.drafts_with_model()) weights += weight_memory(*config_.draft, config_.parallel);
-    put("memory.weights_gib", weights / gib);
-    const PassKind main = config_.speculative() ? PassKind::verify : PassKind::decode;
-    const LaunchChoice choice = choose_launch(config_.engine, main, config_.workload.batch, config_.speculative());
-    put("graph.count", static_cast<double>(captured_batches(config_.engine, config_.speculative()).size()));
-    put("graph.padded_batch", static_cast<double>(choice.padded_batch));
-    if (choice.launch == Launch::eager) note_eager(main);
-  }
-
-  void note_eager(PassKind kind) {
-    const std::int64_t batch = config_.workload.batch;
-    if (config_.engine.phases.of(kind) == Launch::eager)
-      return result_.notes.push_back(formatted("{} runs eagerly: engine.phases says so", name_of(kind)));
-    const std::vector<std::int64_t> sizes = captured_batches(config_.engine, config_.speculative());
-    result_.notes.push_back(
-        formatted("{} runs eagerly at batch {}: with graph.max_batch {} the largest size this engine captures is {}",
-                  name_of(kind), batch, config_.engine.graph.max_batch, sizes.empty() ? 0 : sizes.back()));
-  }
-
-  /// An engine would not start: its weights alone exceed the GPU.
-  void check_memory() const {
-    double weights = weight_memory(config_.stack, config_.parallel);
-    if (config_.drafts_with_model()) weights += weight_memory(*config_.draft, config_.parallel);
-    const double have = config_.machine.gpu.memory_gib.value;
-    if (weights / gib > have)
-      throw Error(
-          formatted("Not enough memory: the weights need {:.1f} GiB on each GPU, which has {:.1f} GiB; more ranks "
-                    "(parallel.tensor), "
-                    "smaller weight formats or a larger GPU would fit",
-                    weights / gib, have));
-  }
-
-  void finish_provenance() {
-    double all = 0;
-    for (const std::string& source : EnumNames<comm::Provenance>::names()) all += time_by_source_[source];
-    for (const auto& [source, seconds] : time_by_source_) result_.provenance[source] = all > 0 ? seconds / all : 0;
+  /// Prices are those of an engine that has started; an executor that measures needs room for its own weights alone.
+  void check_memory() {
+    if (measures_) return require_weights_fit(config_);
+    result_.memory = require_start(config_);
   }
 
   void put_allreduce(const PhaseResult& phase) {
     if (phase.allreduces_in_layer > 0) put("allreduce.isolated_us", phase.allreduce_seconds / us);
-    if (phase.in_situ_seconds > 0) put("allreduce.in_situ_us", phase.in_situ_seconds / us);
+    if (phase.in_situ_seconds <= 0) return;
+    put("allreduce.in_situ_us", phase.in_situ_seconds / us);
+    if (phase.wait_seconds > 0) {
+      put("allreduce.wait_us", phase.wait_seconds / us);
+      put("allreduce.wait_share", phase.wait_seconds / phase.in_situ_seconds);
+    }
+    put("allreduce.rest_of_pass_ms",
+        (phase.seconds - static_cast<double>(phase.allreduces) * phase.in_situ_seconds) / ms);
   }
 
   void put(const std::string& name, double value) {
@@ -258,8 +219,8 @@ class Benchmark {
     m.value = median(m.samples);
     m.low = *std::min_element(m.samples.begin(), m.samples.end());
     m.high = *std::max_element(m.samples.begin(), m.samples.end());
-    m.interval = executor_.measures() ? formatted("smallest and largest of {} runs", samples_)
-                                      : std::string("none: a price has no samples");
+    m.interval = measures_ ? formatted("smallest and largest of {} runs", samples_)
+                           : std::string("none: a price has no samples");
     result_.metrics[name] = std::move(m);
   }
 
@@ -269,28 +230,33 @@ class Benchmark {
   }
 
   /// What only the executor knows of the run.
-  void of_executor() {
-    for (const auto& [name, value] : executor_.metrics()) put(name, value);
-    for (const std::string& note : executor_.notes()) result_.notes.push_back(note);
-    result_.devices = executor_.devices();
+  void of_executor(const Executor& executor) {
+    result_.executor = executor.name();
+    for (const auto& [name, value] : executor.metrics()) put(name, value);
+    for (const std::string& note : executor.notes()) result_.notes.push_back(note);
+    result_.devices = executor.devices();
   }
 
   const RunConfig& config_;
-  Executor& executor_;
-  const Progress& progress_;
+  PassSeries passes_;
+  bool measures_;
   std::size_t samples_;  // of every metric
   RunResult result_;
-  std::map<std::string, double> time_by_source_;
   std::vector<double> ttft_, step_, cycle_;  // seconds, by sample
-  double cycles_ = 0;
+  double length_ = 1, cycles_ = 0;
 };
 
 }  // namespace
 
+RunResult run_steps(const RunConfig& config, PassSource& passes) {
+  return Benchmark(config, passes, false).steps_alone();
+}
+
 RunResult run_benchmark(const RunConfig& config, Executor& executor, const Progress& progress) {
   Generator* generator = executor.generator();
-  RunResult result =
-      generator ? run_measured(config, executor, *generator, progress) : Benchmark(config, executor, progress).run();
+  ExecutorPasses passes(config, executor, progress);
+  RunResult result = generator ? run_measured(config, executor, *generator, progress)
+                               : Benchmark(config, passes, executor.measures()).run(executor);
   const std::vector<std::string> notes = config_notes(config);
   result.notes.insert(result.notes.begin(), notes.begin(), notes.end());
   return result;

@@ -1,7 +1,7 @@
 // A request as a client times it: prefill, then decode or draft-verify-extend cycles.
 #pragma once
 
-#include "sim/engine/measured.h"
+#include "sim/engine/passes.h"
 
 namespace specstep {
 
@@ -20,5 +20,10 @@ namespace specstep {
 /// Each pass is padded and captured as the engine does it. An executor that generates real tokens is measured instead:
 /// see run_measured. Throws what the executor throws.
 RunResult run_benchmark(const RunConfig& config, Executor& executor, const Progress& progress = {});
+
+/// The steady state alone, priced: decode step and, with speculation, the cycle; phases and metrics of these as
+/// run_benchmark gives them. No prefill, no request, no memory. `passes` carries out what is asked for and may answer
+/// from memory, so that many questions of one run are cheap. Throws what it throws.
+RunResult run_steps(const RunConfig& config, PassSource& passes);
 
 }  // namespace specstep

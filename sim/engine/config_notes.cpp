@@ -2,6 +2,7 @@
 
 #include "comm/caps.h"
 #include "model/base/formatted.h"
+#include "sim/capabilities.h"
 
 namespace specstep {
 
@@ -25,10 +26,31 @@ std::vector<std::string> fusion_notes(const RunConfig& config) {
   return out;
 }
 
+/// What the engine adds to the passes, or does not.
+std::vector<std::string> engine_time_notes(const RunConfig& config) {
+  std::vector<std::string> out;
+  const EngineSpec& e = config.engine;
+  if (config.measure.executor != ExecutorKind::cost) {
+    if (e.skew) out.emplace_back("engine.skew is not added: measured ranks wait for real");
+    if (e.host().given()) out.emplace_back("engine.cycle.host is not added: measured passes hold no work of an engine");
+    return out;
+  }
+  if (e.skew && e.skew->of == SkewOf::wait && e.skew->ranks > 0 && e.skew->ranks != config.parallel.tensor)
+    out.push_back(formatted("skew: waits were observed among {} ranks and are used as they are for {}", e.skew->ranks,
+                            config.parallel.tensor));
+  if (config.speculative() && config.parallel.tensor > 1 && !e.skew && !e.host().given())
+    out.emplace_back(
+        "ranks arrive together and the host's work is hidden: engine.skew and engine.cycle.host give no times");
+  return out;
+}
+
 }  // namespace
 
 std::vector<std::string> config_notes(const RunConfig& config) {
   std::vector<std::string> out = fusion_notes(config);
+  for (std::string& note : capability_notes(config)) out.push_back(std::move(note));
+  if (config.comm.what_if)
+    out.emplace_back("comm.what_if: allreduces are priced as it says, not as their backend would");
   const SpeculationSpec& s = config.speculation;
   const HostSpec& host = config.measure.host;
   if (config.draft && !config.drafts_with_model())
@@ -37,6 +59,10 @@ std::vector<std::string> config_notes(const RunConfig& config) {
   if (config.speculative() && s.tree && s.draft_length != SpeculationSpec{}.draft_length)
     out.push_back(
         formatted("speculation.draft_length {} is not used: the tree drafts {} steps", s.draft_length, s.tree->steps));
+  if (config.speculative() && s.acceptance && !config.measure.counts_acceptance())
+    for (const std::string& note : acceptance_notes(*s.acceptance, s.depth(), s.method == DraftMethod::ngram))
+      out.push_back(note);
+  for (const std::string& note : engine_time_notes(config)) out.push_back(note);
   if (!config.measure.counts_acceptance() || !config.drafts_with_model() || host.draft_agreement == 0) return out;
   out.push_back(formatted(
       "the draft's logits hold {} of the target's (measure.host.draft_agreement); computing these is not timed",

@@ -1,76 +1,58 @@
-// Capture lists and padding.
+// Reading of engines, and the faults that single keys do not show.
 #include "sim/engine/engine.h"
 
 #include <algorithm>
 
+#include "model/base/formatted.h"
+
 namespace specstep {
 
-Launch PhaseLaunch::of(PassKind kind) const {
-  switch (kind) {
-    case PassKind::prefill:
-      return prefill;
-    case PassKind::decode:
-      return decode;
-    case PassKind::verify:
-      return verify;
-    case PassKind::draft:
-      return draft;
-    case PassKind::extend:
-      return extend;
+CycleRules cycle_rules(const EngineSpec& engine, bool tree) {
+  if (engine.cycle) return engine.cycle->rules;
+  switch (engine.preset) {
+    case EnginePreset::vllm:
+      return CycleRules::vllm;
+    case EnginePreset::trtllm:
+      return CycleRules::tensorrt_llm;
+    case EnginePreset::sglang:
+      break;
   }
-  return Launch::eager;
-}
-
-namespace {
-void append(std::vector<std::int64_t>& out, std::int64_t from, std::int64_t to, std::int64_t step) {
-  for (std::int64_t b = from; b <= to; b += step) out.push_back(b);
-}
-}  // namespace
-
-std::vector<std::int64_t> captured_batches(const EngineSpec& engine, bool speculative) {
-  const std::int64_t most = engine.graph.max_batch;
-  std::vector<std::int64_t> out;
-  if (speculative) {
-    append(out, 1, 8, 1);
-    append(out, 10, 32, 2);
-    append(out, 40, 64, 4);
-    append(out, 72, 256, 8);
-    append(out, 272, most, 16);
-  } else {
-    out = {1, 2, 4, 8, 12};
-    append(out, 16, 256, 8);
-    append(out, 272, 511, 16);
-    append(out, 512, most, 32);
-  }
-  std::erase_if(out, [most](std::int64_t b) { return b > most; });
-  return out;
-}
-
-LaunchChoice choose_launch(const EngineSpec& engine, PassKind kind, std::int64_t batch, bool speculative) {
-  if (engine.phases.of(kind) == Launch::eager) return {Launch::eager, batch};
-  const std::vector<std::int64_t> sizes = captured_batches(engine, speculative);
-  const auto next = std::lower_bound(sizes.begin(), sizes.end(), batch);
-  if (next == sizes.end()) return {Launch::eager, batch};
-  return {Launch::captured, *next};
-}
-
-void describe(Fields& f, GraphSpec& g) {
-  f.optional("max_batch", g.max_batch, "largest batch captured in a CUDA graph (cuda-graph-max-bs)",
-             {.min = 1, .max = 65536});
-}
-
-void describe(Fields& f, PhaseLaunch& p) {
-  f.optional("prefill", p.prefill, "how a prompt pass is launched");
-  f.optional("decode", p.decode, "how a plain decode pass is launched");
-  f.optional("verify", p.verify, "how a verify pass is launched");
-  f.optional("draft", p.draft, "how a draft step is launched");
-  f.optional("extend", p.extend, "how the draft's catch-up pass is launched");
+  // V2 drafts chains only; it was opt-in in early 2026 (0.5.9) and is the default since.
+  return tree || !is_since(engine.version, "0.5.10") ? CycleRules::sglang_v1 : CycleRules::sglang_v2;
 }
 
 void describe(Fields& f, EngineSpec& e) {
+  f.optional("name", e.name, "name of the profile");
+  f.optional("source", e.source, "where the profile comes from");
   f.optional("preset", e.preset, "whose rules to follow");
+  f.optional("version", e.version, "of the engine, as in 0.5.9: rules differ; left out: the newest rules known");
+  f.optional("attention_backend", e.attention_backend,
+             "attention kernels (triton, flashinfer, flashmla, ...): they decide which passes can be captured");
+  f.optional("max_sequences", e.max_sequences,
+             "sequences that run at once (max_running_requests, max_num_seqs); 0: the engine's default",
+             {.min = 0, .max = 1e6});
   f.optional("graph", e.graph, "CUDA graphs");
-  f.optional("phases", e.phases, "which kinds of pass are captured");
+  f.optional("memory", e.memory, "how GPU memory is shared out");
+  f.optional("phases", e.phases, "which kinds of pass are captured, where it is not as the engine's table says");
+  f.optional("kernels", e.kernels, "kernels that differ from those the GPU's file was fitted to");
+  f.part("cycle", e.cycle, "cycles",
+         "passes of a round of speculation, and host work between them; left out: by preset and version, none", false);
+  f.part("skew", e.skew, "skews", "how late ranks arrive at allreduces; left out: together", false);
+}
+
+void check(const EngineSpec& e, Checker& c) {
+  if (!e.version.empty() && !is_version(e.version))
+    c.fail("version", formatted("is '{}'", e.version), "numbers with points, as in 0.5.9, or leave it out");
+  const bool vllm = e.preset == EnginePreset::vllm;
+  if (vllm && e.graph.max_batch)
+    c.fail("graph.max_batch", "has no meaning here", "vllm counts tokens: graph.max_tokens");
+  if (!vllm && e.graph.max_tokens)
+    c.fail("graph.max_tokens", "has no meaning here", name_of(e.preset) + " counts sequences: graph.max_batch");
+  const bool known =
+      !e.graph.mode || vllm || *e.graph.mode == GraphMode::none || *e.graph.mode == GraphMode::full_decode_only;
+  if (!known)
+    c.fail("graph.mode", "is " + name_of(*e.graph.mode), name_of(e.preset) + " knows none and full_decode_only");
+  if (vllm && e.graph.padding && !*e.graph.padding) c.fail("graph.padding", "is false", "true: vllm always pads");
 }
 
 }  // namespace specstep

@@ -6,18 +6,13 @@
 #include "model/base/units.h"
 #include "model/build_plan.h"
 #include "sim/engine/generated_text.h"
+#include "sim/engine/passes.h"
 #include "sim/engine/phase.h"
 #include "sim/plan_options.h"
 
 namespace specstep {
 
 namespace {
-
-double median(std::vector<double> values) {
-  std::sort(values.begin(), values.end());
-  const std::size_t half = values.size() / 2;
-  return values.size() % 2 == 1 ? values[half] : (values[half - 1] + values[half]) / 2;
-}
 
 class Measured {
  public:
@@ -135,6 +130,7 @@ class Measured {
   }
 
   void acceptance_notes() {
+    result_.acceptance = Acceptance(drafted_.front().acceptance.survival());
     std::string rates;
     for (const double s : drafted_.front().acceptance.survival()) rates += formatted(" {:.3f}", s);
     result_.notes.push_back("acceptance is counted; accepted by position:" + rates);
@@ -175,6 +171,7 @@ class Measured {
     for (double& part : sum.parts) part *= scale;
     for (StepTime& span : sum.spans) span.seconds *= scale;
     sum.in_situ_seconds = last.in_situ_seconds;
+    sum.wait_seconds = last.wait_seconds;
     sum.allreduce_seconds = last.allreduce_seconds;
     out = phase_of(*prepared, sum, config_.workload.batch);
     add_notes(prepared->notes());
@@ -191,6 +188,7 @@ class Measured {
     };
     once("allreduce.isolated_us", traced.allreduce_seconds);
     once("allreduce.in_situ_us", traced.in_situ_seconds);
+    once("allreduce.wait_us", traced.wait_seconds);
   }
 
   double weights() const {

@@ -12,6 +12,8 @@ PhaseResult phase_of(const PreparedPlan& prepared, const Timeline& timeline, std
   out.parts = timeline.parts;
   out.cost = plan.total();
   out.in_situ_seconds = timeline.in_situ_seconds;
+  out.wait_seconds = timeline.wait_seconds;
+  out.host_seconds = timeline.host_seconds;
   for (std::size_t i = 0; i < plan.steps.size(); ++i) {
     const auto* reduce = allreduce_of(plan.steps[i].op);
     if (!reduce) continue;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "sim/engine/launch.h"
 #include "sim/host/generator.h"
 #include "sim/host/memory.h"
 #include "sim/host/model.h"
@@ -83,9 +84,7 @@ class HostExecutor final : public Executor {
   std::size_t sequences() const {
     std::int64_t most = config_.workload.batch;
     for (std::size_t kind = 0; kind < EnumNames<PassKind>::names().size(); ++kind)
-      most = std::max(most, choose_launch(config_.engine, static_cast<PassKind>(kind), config_.workload.batch,
-                                          config_.speculative())
-                                .padded_batch);
+      most = std::max(most, choose_launch(config_, static_cast<PassKind>(kind), config_.workload.batch).padded_batch);
     return static_cast<std::size_t>(most + config_.parallel.attention_data);
   }
 

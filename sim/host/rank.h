@@ -29,6 +29,7 @@ class Rank {
   void compute(const Gemm& op);
   void compute(const GroupedGemm& op);
   void compute(const Attention& op);
+  void compute(const AttentionJoin& op);
   void compute(const SparseIndex& op);
   void compute(const LinearAttention& op);
   void compute(const AllReduce& op);

@@ -132,6 +132,10 @@ void Rank::attend_mla(const Attention& op, Index row, const Matrix& cache, std::
 }
 
 /// Score of a cached token: sum over index heads of weight relu(q . k), as DeepSeek's sparse attention scores it.
+void Rank::compute(const AttentionJoin&) {
+  throw Unsupported("the host keeps whole caches: parallel.context is 1 here");
+}
+
 void Rank::compute(const SparseIndex& op) {
   Matrix& query = in(0);
   Matrix& key = in(1);

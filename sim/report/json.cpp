@@ -4,6 +4,7 @@
 
 #include "model/base/formatted.h"
 #include "sim/environment.h"
+#include "sim/report/memory_report.h"
 #include "sim/report/metrics.h"
 #include "sim/report/result.h"
 
@@ -30,7 +31,8 @@ Json phase_json(const PhaseResult& p) {
           {"weight_bytes", p.cost.weight_bytes},
           {"kv_bytes", p.cost.kv_bytes},
           {"activation_bytes", p.cost.activation_bytes},
-          {"nodes", p.cost.nodes}};
+          {"nodes", p.cost.nodes},
+          {"host_launch_seconds", p.host_seconds}};
 }
 
 Json metrics_json(const RunResult& r) {
@@ -62,6 +64,15 @@ Json to_json(const RunResult& r) {
               {"metrics", metrics_json(r)},
               {"provenance", r.provenance},
               {"notes", r.notes}};
+  if (r.acceptance)
+    out["acceptance"] = {{"length", r.acceptance->length()},
+                         {"rate", r.acceptance->rate()},
+                         {"survival", r.acceptance->survival()},
+                         {"distribution", r.acceptance->distribution()},
+                         {"one_draw_per_batch", r.acceptance->one_draw()}};
+  for (const CycleTerm& term : r.cycle_terms)
+    out["cycle_terms"].push_back({{"name", term.name}, {"seconds", term.seconds}});
+  if (r.memory) out["memory"] = memory_json(*r.memory);
   if (r.generation)
     out["generation"] = {{"digest", r.generation->digest},
                          {"plain_digest", r.generation->plain_digest},
@@ -69,19 +80,6 @@ Json to_json(const RunResult& r) {
   return out;
 }
 
-Json to_json(const StudyResult& study) {
-  Json runs = Json::array();
-  for (const StudyRow& row : study.rows) {
-    Json one = {{"name", row.name}, {"reported", row.reported}};
-    if (!row.cause_not_modelled.empty()) one["cause_not_modelled"] = row.cause_not_modelled;
-    one["result"] = to_json(row.result);
-    runs.push_back(std::move(one));
-  }
-  return {{"schema", "specstep.study/1"}, {"name", study.name}, {"source", study.source}, {"runs", std::move(runs)}};
-}
-
-namespace {
-/// `reported`: nullptr for a plain run, else one more column, empty where nothing was reported.
 std::string csv_rows(const RunResult& r, const std::string& prefix, const std::map<std::string, double>* reported) {
   std::string out;
   for (const MetricRow& row : metric_rows()) {
@@ -102,14 +100,7 @@ std::string csv_field(const std::string& text) {
   for (const char c : text) out += c == '"' ? std::string("\"\"") : std::string(1, c);
   return out + "\"";
 }
-}  // namespace
 
 std::string to_csv(const RunResult& r) { return "metric,value,unit,better,low,high\n" + csv_rows(r, "", nullptr); }
-
-std::string to_csv(const StudyResult& study) {
-  std::string out = "run,metric,value,unit,better,low,high,reported\n";
-  for (const StudyRow& row : study.rows) out += csv_rows(row.result, csv_field(row.name) + ",", &row.reported);
-  return out;
-}
 
 }  // namespace specstep

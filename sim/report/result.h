@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "sim/config.h"
+#include "sim/engine/budget.h"
 #include "sim/executor.h"
 
 namespace specstep {
@@ -24,7 +25,9 @@ struct PhaseResult {
   std::int64_t allreduces_in_layer = 0;
   std::int64_t allreduce_bytes = 0;  // one payload
   double allreduce_seconds = 0;      // one in-layer call
-  double in_situ_seconds = 0;        // the same inside the pass, where that was measured
+  double in_situ_seconds = 0;        // the same inside the pass, waits for late ranks included; 0: not told
+  double wait_seconds = 0;           // of in_situ_seconds, the wait for the last rank
+  double host_seconds = 0;           // that the host needs to launch the pass, where that is priced
   Breakdown parts{};
   Cost cost;
 };
@@ -43,40 +46,38 @@ struct GeneratedText {
   std::int64_t first_difference = 0;  // earliest position at which the two part; -1: nowhere
 };
 
+/// A term of what a cycle takes beyond a plain decode step.
+struct CycleTerm {
+  std::string name;
+  double seconds = 0;
+};
+
 struct RunResult {
   std::string executor;
   RunConfig config;
   std::vector<PhaseResult> phases;
   std::map<std::string, Metric> metrics;
+  std::optional<Acceptance> acceptance;      // of a run that speculates
+  std::vector<CycleTerm> cycle_terms;        // largest first; sums to cycle - decode step
   std::map<std::string, double> provenance;  // share of the run's time by source
   std::vector<DeviceFacts> devices;          // GPUs that it ran on
+  std::optional<MemoryBudget> memory;        // nothing for an executor that measures
   std::optional<GeneratedText> generation;   // nothing for an executor that has no tokens
   std::vector<std::string> notes;            // assumptions a reader must know
 };
 
-struct StudyRow {
-  std::string name;
-  std::map<std::string, double> reported;
-  std::string cause_not_modelled;
-  RunResult result;
-};
-
-struct StudyResult {
-  std::string name;
-  std::string source;
-  std::vector<StudyRow> rows;
-};
-
-/// "specstep.result/1" and "specstep.study/1" (docs/results.md).
+/// "specstep.result/1" (docs/results.md).
 nlohmann::ordered_json to_json(const RunResult& result);
-nlohmann::ordered_json to_json(const StudyResult& study);
-/// metric,value,unit,better,low,high; one row a metric, for a study with the run's name in front.
+/// metric,value,unit,better,low,high; one row a metric.
 std::string to_csv(const RunResult& result);
-std::string to_csv(const StudyResult& study);
+/// The rows alone, each behind `prefix`; with one more column where `reported` figures are given, empty for others.
+std::string csv_rows(const RunResult& result, const std::string& prefix, const std::map<std::string, double>* reported);
+/// As a cell of a CSV file.
+std::string csv_field(const std::string& text);
 
 /// Text for a terminal: the metrics, then where the time of each pass goes.
 std::string to_text(const RunResult& result);
-/// The breakdown of the runs, then reported beside predicted; the table comes last.
-std::string to_text(const StudyResult& study);
+/// A value with as many digits as a reader needs.
+std::string figure_text(double value);
 
 }  // namespace specstep

@@ -9,7 +9,6 @@
 #include "sim/engine/benchmark.h"
 #include "sim/engine/generated_text.h"
 #include "sim/report/metrics.h"
-#include "sim/study.h"
 #include "sim/test_configs.h"
 
 namespace specstep {
@@ -58,18 +57,6 @@ TEST(Result, ProvenanceSharesSumToOne) {
   for (const auto& [source, share] : r.provenance)
     if (source != "extrapolated") sum += share;
   EXPECT_NEAR(sum, 1, 1e-9);
-}
-
-TEST(Result, StudyTextEndsWithReportedBesidePredicted) {
-  StudyResult study{"s", "somebody", {}};
-  study.rows.push_back({"row", {{"benchmark.tok_s", 1000}}, "", result("tiny")});
-  study.rows.push_back({"other", {{"verify.pass_ms", 3}}, "nobody knows", result("tiny")});
-  const std::string text = to_text(study);
-  const std::size_t table = text.find("reported  predicted");
-  ASSERT_NE(table, std::string::npos);
-  EXPECT_GT(table, text.find("where a pass spends its time"));
-  EXPECT_THAT(text, HasSubstr("cause not modelled yet"));
-  EXPECT_THAT(text, HasSubstr("other: nobody knows"));
 }
 
 TEST(Result, TextTellsATreeByItsShape) {

@@ -4,18 +4,19 @@
 
 #include "model/base/formatted.h"
 #include "model/base/units.h"
+#include "sim/report/memory_report.h"
 #include "sim/report/metrics.h"
 #include "sim/report/result.h"
 
 namespace specstep {
 
-namespace {
-
-std::string number(double value) {
+std::string figure_text(double value) {
   const double size = value < 0 ? -value : value;
   if (value == static_cast<double>(static_cast<long long>(value)) && size < 1e15) return formatted("{:.0f}", value);
   return formatted("{:.{}f}", value, size >= 100 ? 1 : size >= 10 ? 2 : 3);
 }
+
+namespace {
 
 std::string shape_of(const SpeculationSpec& s) {
   if (!s.tree) return formatted("draft length {}", s.draft_length);
@@ -42,7 +43,7 @@ std::string header(const RunResult& r) {
 
 /// Low and high of a measured metric; nothing for a price, which has no samples.
 std::string range(const Metric& m) {
-  return m.samples.size() > 1 ? formatted(" ({} to {})", number(m.low), number(m.high)) : "";
+  return m.samples.size() > 1 ? formatted(" ({} to {})", figure_text(m.low), figure_text(m.high)) : "";
 }
 
 std::string metrics_table(const RunResult& r) {
@@ -50,7 +51,8 @@ std::string metrics_table(const RunResult& r) {
   for (const MetricRow& row : metric_rows()) {
     const auto found = r.metrics.find(std::string(row.name));
     if (found != r.metrics.end())
-      out += formatted("  {:<40} {:>12} {}{}\n", row.name, number(found->second.value), row.unit, range(found->second));
+      out += formatted("  {:<40} {:>12} {}{}\n", row.name, figure_text(found->second.value), row.unit,
+                       range(found->second));
   }
   return out;
 }
@@ -76,6 +78,7 @@ std::string breakdown_table(const RunResult& r) {
   };
   row("total", [](const PhaseResult& p) { return formatted("{:.3f}        ", p.seconds / ms); });
   row("launched", [](const PhaseResult& p) { return name_of(p.launch) + "  "; });
+  row("kernels", [](const PhaseResult& p) { return formatted("{:.0f}        ", p.cost.nodes); });
   row("tokens", [](const PhaseResult& p) { return formatted("{}        ", p.tokens); });
   row("allreduces", [](const PhaseResult& p) {
     return p.allreduces > 0 ? formatted("{} x {} B", p.allreduces, grouped(p.allreduce_bytes)) : std::string("none");
@@ -85,6 +88,24 @@ std::string breakdown_table(const RunResult& r) {
   });
   row("moves", [](const PhaseResult& p) { return bytes_text(p.cost.bytes()) + "  "; });
   return out;
+}
+
+/// What a client sees of acceptance, and why a cycle costs more than a decode step.
+std::string speculation_lines(const RunResult& r) {
+  std::string out;
+  if (r.acceptance) {
+    out += formatted("\nacceptance: length {:.3f}, rate {:.1f} %, accepted by position", r.acceptance->length(),
+                     100 * r.acceptance->rate());
+    for (const double s : r.acceptance->survival()) out += formatted(" {:.3f}", s);
+    out += "\n";
+  }
+  if (r.cycle_terms.empty()) return out;
+  double all = 0;
+  for (const CycleTerm& term : r.cycle_terms) all += term.seconds;
+  out += formatted("a cycle lasts {:.3f} ms longer than a decode step:", all / ms);
+  for (std::size_t i = 0; i < std::min<std::size_t>(r.cycle_terms.size(), 4); ++i)
+    out += formatted("{} {} {:+.3f}", i > 0 ? "," : "", r.cycle_terms[i].name, r.cycle_terms[i].seconds / ms);
+  return out + (r.cycle_terms.size() > 4 ? ", ...\n" : "\n");
 }
 
 std::string generation_line(const RunResult& r) {
@@ -109,47 +130,11 @@ std::string provenance_line(const RunResult& r) {
   return out;
 }
 
-std::string study_row(const std::string& run, const std::string& metric, const std::string& reported,
-                      const std::string& predicted, const std::string& rest) {
-  return formatted("  {:<24} {:<22} {:>10} {:>10} {}\n", run, metric, reported, predicted, rest);
-}
-
 }  // namespace
 
 std::string to_text(const RunResult& r) {
-  return header(r) + "\n" + metrics_table(r) + breakdown_table(r) + provenance_line(r);
-}
-
-std::string to_text(const StudyResult& study) {
-  std::string out;
-  for (const StudyRow& row : study.rows)
-    out += formatted("== {} ==\n", row.name) + header(row.result) + breakdown_table(row.result) +
-           provenance_line(row.result) + "\n";
-  out += study.name + "\n";
-  if (!study.source.empty()) out += "  reported: " + study.source + "\n";
-  out += formatted("\n  {:<24} {:<22} {:>10} {:>10} {:>8}\n", "run", "metric", "reported", "predicted", "error");
-  std::string marks;
-  for (const StudyRow& row : study.rows) {
-    const bool marked = !row.cause_not_modelled.empty();
-    if (marked) marks += formatted("  {}: {}\n", row.name, row.cause_not_modelled);
-    if (row.reported.empty())
-      out += study_row(row.name, "benchmark.tok_s", "-", number(row.result.metrics.at("benchmark.tok_s").value),
-                       formatted("{:>8}", "-"));
-    for (const auto& [name, reported] : row.reported) {
-      const auto found = row.result.metrics.find(name);
-      if (found == row.result.metrics.end()) {
-        out += study_row(row.name, name, number(reported), "-", formatted("{:>8}  this run has no such metric", "-"));
-        continue;
-      }
-      const double predicted = found->second.value;
-      out += study_row(
-          row.name, name, number(reported), number(predicted),
-          formatted("{:>+7.1f}%{}", 100 * (predicted / reported - 1), marked ? "  cause not modelled yet" : ""));
-    }
-  }
-  if (!marks.empty())
-    out += "\ncause not modelled yet: the machine as described would give the predicted figure\n" + marks;
-  return out;
+  const std::string memory = r.memory ? memory_text(*r.memory) : "";
+  return header(r) + "\n" + metrics_table(r) + breakdown_table(r) + speculation_lines(r) + memory + provenance_line(r);
 }
 
 }  // namespace specstep

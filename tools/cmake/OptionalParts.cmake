@@ -25,10 +25,14 @@ endif()
 message(STATUS "CUDA module: ${SPECSTEP_WITH_CUDA}, MPI module: ${SPECSTEP_WITH_MPI}")
 
 # specstep_module(NAME SOURCES a.cpp ... USES library ...): lib/specstep/NAME.so, opened by sim/module.cpp when asked for.
+# Its table is all that it shows; what that does not reach is dropped.
 function(specstep_module name)
   cmake_parse_arguments(module "" "" "SOURCES;USES" ${ARGN})
   add_library(specstep_${name} MODULE ${module_SOURCES})
   target_link_libraries(specstep_${name} PRIVATE specstep_flags specstep_sim fmt::fmt-header-only ${module_USES})
   set_target_properties(specstep_${name} PROPERTIES PREFIX "" OUTPUT_NAME ${name} CXX_VISIBILITY_PRESET hidden)
+  target_link_options(specstep_${name} PRIVATE
+    -Wl,--gc-sections -Wl,--version-script=${PROJECT_SOURCE_DIR}/tools/cmake/module.map)
+  set_property(TARGET specstep_${name} APPEND PROPERTY LINK_DEPENDS ${PROJECT_SOURCE_DIR}/tools/cmake/module.map)
   install(TARGETS specstep_${name} DESTINATION lib/specstep)
 endfunction()

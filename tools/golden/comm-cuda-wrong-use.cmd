@@ -13,5 +13,5 @@ refused specstep comm --executor cuda --own wires=ll
 refused specstep comm --executor cuda --fault rank=3
 refused specstep comm --executor cuda --conditions hot
 refused specstep comm --executor cuda --set gpu=h200
-refused specstep comm --executor host
+refused specstep comm --executor host --collective all_gather
 ls

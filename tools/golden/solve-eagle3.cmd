@@ -1,0 +1,2 @@
+# exit 0
+specstep solve seed/eagle3
