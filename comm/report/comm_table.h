@@ -27,7 +27,7 @@ struct DeviceRow {
   std::int64_t checked = 0;  // values
   std::int64_t wrong = 0;
   std::optional<double> predicted = {};  // seconds, where a fabric was given and prices it
-  std::string norm = {};  // with residual sum and norm behind: "fused" in one kernel, "pair" as two
+  std::string norm = {};                 // with residual sum and norm behind: "fused" in one kernel, "pair" as two
 };
 
 /// One backend at one size. Bandwidths as nccl-tests defines them: algorithm = size / time, bus = that times what each

@@ -49,8 +49,7 @@ std::unique_ptr<PreparedPass> Model::open(const Plan& plan, Launch launch) {
 void Model::prepare(const Plan& plan) {
   const bool known = std::any_of(passes_.begin(), passes_.end(), [&](const auto& p) { return p.first == plan.shape; });
   if (known) return;
-  const LaunchChoice choice =
-      choose_launch(config_, plan.shape.kind, plan.shape.sequences);
+  const LaunchChoice choice = choose_launch(config_, plan.shape.kind, plan.shape.sequences);
   passes_.emplace_back(plan.shape, open(plan, choice.launch));
 }
 
