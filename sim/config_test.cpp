@@ -89,6 +89,14 @@ TEST(RunConfig, BackendsAreKnownAndTablesOrdered) {
   EXPECT_EQ(c.comm.pick(56 * 1024 + 1), "nccl");
 }
 
+TEST(RunConfig, TheLastSpellingOfCommCounts) {
+  EXPECT_EQ(load_run("tiny", {"comm.backend=nccl", "comm={backend: push1, fusion: rmsnorm}"}).comm.pick(1), "push1");
+  EXPECT_EQ(load_run("tiny", {"comm.backend=nccl", "comm=push1"}).comm.pick(1), "push1");
+  EXPECT_EQ(load_run("tiny", {"comm=push1", "comm.backend=nccl"}).comm.pick(1), "nccl");
+  // A part that is only named keeps what is set inside it.
+  EXPECT_EQ(load_run("tiny", {"stack.layers=3", "stack=tiny"}).stack.layers, 3);
+}
+
 TEST(RunConfig, FusionIsRefusedWhereNoBackendCan) {
   const std::string can = "none, or push1, pull1, rsag or island as the backend";
   EXPECT_THAT(refusal("seed/eagle3", {"comm={backend: nccl, fusion: rmsnorm}"}),

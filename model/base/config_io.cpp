@@ -30,6 +30,7 @@ struct Context {
   Sources& sources;
   Issues& issues;
   std::set<const Override*> used;
+  std::set<const Override*> replaced;  // by a later value of a key that they reach into
   std::vector<std::filesystem::path> open_files;  // parts being read, to refuse cycles
 };
 
@@ -85,6 +86,7 @@ class Reader final : public Visitor {
     Node local = *node_;
     if (local.kind == Node::Kind::null) local.kind = Node::Kind::list;  // made by an override of an element
     if (local.kind != Node::Kind::list) return wrong("a list, as in [a, b]");
+    forget_replaced();
     apply_list_overrides(local);
     door.resize(local.items.size());
     for (std::size_t i = 0; i < local.items.size(); ++i) {
@@ -98,6 +100,7 @@ class Reader final : public Visitor {
     Node local = *node_;
     if (local.kind == Node::Kind::null) local.kind = Node::Kind::map;
     if (local.kind != Node::Kind::map) return wrong("a map");
+    forget_replaced();
     apply_map_overrides(local);
     for (const yaml::Entry& entry : local.entries) {
       Reader value(context_, entry.value, extended(entry.key));
@@ -119,6 +122,8 @@ class Reader final : public Visitor {
       local = wrapped(door.list_key);
     }
     if (!door.list_key.empty()) spell_out_indices(door.list_key);
+    const bool named = !door.part.empty() && node_->kind == Node::Kind::scalar;
+    if (!named) forget_replaced();
     read_map(door, local);
     context_.open_files.resize(opened);
   }
@@ -155,7 +160,7 @@ class Reader final : public Visitor {
   bool has_value() {
     if (node_->kind != Node::Kind::null) return true;
     for (const Override& o : context_.overrides)
-      if (targets_below(o, path_)) return true;
+      if (reaches_below(o)) return true;
     wrong(node_->text == "null" ? "a value; the text null is written \"null\"" : "a value, or leave the key out");
     return false;
   }
@@ -181,7 +186,7 @@ class Reader final : public Visitor {
   /// `comm[0].backend` of a map whose list shorthand is `table` means `comm.table[0].backend`.
   void spell_out_indices(std::string_view list_key) {
     for (Override& o : context_.overrides)
-      if (is_prefix(path_, o) && o.path[path_.size()].front() == '[')
+      if (reaches_below(o) && o.path[path_.size()].front() == '[')
         o.path.insert(o.path.begin() + static_cast<std::ptrdiff_t>(path_.size()), std::string(list_key));
   }
 
@@ -254,14 +259,26 @@ class Reader final : public Visitor {
     }
   }
 
-  static bool is_prefix(const std::vector<std::string>& path, const Override& o) {
-    return o.path.size() > path.size() && std::equal(path.begin(), path.end(), o.path.begin());
+  bool reaches_below(const Override& o) const {
+    return o.path.size() > path_.size() && std::equal(path_.begin(), path_.end(), o.path.begin()) &&
+           !context_.replaced.contains(&o);
   }
-  static bool targets_below(const Override& o, const std::vector<std::string>& path) { return is_prefix(path, o); }
+
+  /// The last value counts, also where an earlier one reached into it. Names of parts are no values in this sense: a
+  /// path reaches into a part whichever order they are given in.
+  void forget_replaced() {
+    const auto& all = context_.overrides;
+    const auto last = std::find_if(all.rbegin(), all.rend(), [&](const Override& o) { return o.path == path_; });
+    for (auto o = last; o != all.rend(); ++o) {
+      if (!reaches_below(*o)) continue;
+      context_.replaced.insert(&*o);
+      context_.used.insert(&*o);
+    }
+  }
 
   void apply_map_overrides(Node& local) {
     for (const Override& o : context_.overrides) {
-      if (!is_prefix(path_, o)) continue;
+      if (!reaches_below(o)) continue;
       const std::string& key = o.path[path_.size()];
       if (key.front() == '[') continue;
       const bool last = o.path.size() == path_.size() + 1;
@@ -280,7 +297,7 @@ class Reader final : public Visitor {
 
   void apply_list_overrides(Node& local) {
     for (const Override& o : context_.overrides) {
-      if (!is_prefix(path_, o)) continue;
+      if (!reaches_below(o)) continue;
       const std::string& key = o.path[path_.size()];
       std::size_t index = 0;
       if (key.front() != '[' || !parse_number(std::string_view(key).substr(1, key.size() - 2), index)) continue;

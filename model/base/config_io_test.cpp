@@ -148,6 +148,20 @@ TEST(ConfigIo, OverridesGoThroughTheSameValidation) {
     EXPECT_THROW(parse_override(bad), InputError) << bad;
 }
 
+TEST(ConfigIo, TheLastOverrideCountsAlsoWhereAnEarlierOneReachedInside) {
+  const std::string text = "hidden: 1\nparts: [{size: 1}]\n";
+  EXPECT_EQ(read(text, {"maybe.size=4", "maybe={size: 5}"}).maybe->size, 5);
+  EXPECT_EQ(read(text, {"maybe={size: 5}", "maybe.size=4"}).maybe->size, 4);
+  EXPECT_EQ(read(text, {"maybe={size: 5}", "maybe.size=4", "maybe={size: 6}", "maybe.size=7"}).maybe->size, 7);
+  EXPECT_EQ(read(text, {"parts[0].size=4", "parts=[{size: 6}]"}).parts[0].size, 6);
+  EXPECT_EQ(read(text, {"parts[0].size=4", "parts[0]={size: 6}"}).parts[0].size, 6);
+  EXPECT_EQ(read(text, {"weights={dtype: int4, group: 32}", "weights=fp8"}).weights.dtype, DType::fp8);
+  EXPECT_EQ(read(text, {"weights.dtype=bf16", "weights=fp8"}).weights.dtype, DType::fp8);
+  const auto extra = read(text, {"extra.x=1", "extra={y: 2}"}).extra;
+  EXPECT_EQ(extra.size(), 1u);
+  EXPECT_EQ(extra.at("y"), 2);
+}
+
 TEST(ConfigIo, DumpReadsBackToTheSameValue) {
   const Thing t = read(
       "hidden: 3\nregion: NO\nextra: {b: 2, a: 0.1}\nparts: [{size: 2}]\nmaybe: {size: 8}\n"
