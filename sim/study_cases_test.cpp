@@ -128,9 +128,10 @@ TEST(QwenStudy, EverySettingOfTheDraftLoses) {
 }
 
 // Case B03. Acceptance of the earlier page: 1.89 at two drafts and 2.08 at four, which p_i = 0.588 x 0.8735^(i-1)
-// gives.
+// gives. A further draft takes 0.8 to 1.0 ms, to which the host work of a draft pass was fitted; the two cycles were not
+// fitted to.
 TEST(LlamaStudy, TwoDraftsAreBestAndSevenStillGain) {
-  std::vector<double> rates;
+  std::vector<double> rates, cycles;
   double first = 0;
   std::string conditional;
   for (int k = 1; k <= 7; ++k) {
@@ -140,6 +141,7 @@ TEST(LlamaStudy, TwoDraftsAreBestAndSevenStillGain) {
                                           "speculation.acceptance={conditional: [" + conditional + "]}"});
     const RunResult r = run_benchmark(run, *make_executor(run));
     rates.push_back(r.metrics.at("speculative.tok_s").value);
+    cycles.push_back(r.metrics.at("speculative.cycle_ms").value);
     first = r.metrics.at("decode.tok_s").value;
   }
   const auto best = std::max_element(rates.begin(), rates.end());
@@ -147,20 +149,23 @@ TEST(LlamaStudy, TwoDraftsAreBestAndSevenStillGain) {
   EXPECT_TRUE(std::is_sorted(rates.begin(), best + 1));
   EXPECT_TRUE(std::is_sorted(best, rates.end(), std::greater<>()));
   EXPECT_GT(rates.back(), first);
+  EXPECT_NEAR(cycles[1], 10.77, 0.1 * 10.77);
+  EXPECT_NEAR(cycles[3], 12.56, 0.1 * 12.56);
+  EXPECT_NEAR((cycles[6] - cycles[1]) / 5, 0.9, 0.1);
 }
 
-// Case B07. One GPU gains and four gain less; a tree's cycle does not depend on what is accepted. That four GPUs lose,
-// and the 24 to 25 ms of the tree, are not reproduced: the study says so.
-TEST(TensorParallelStudy, TheGainShrinksWithTheSize) {
+// Case B07. One GPU gains and four do not: what a cycle adds beside its passes does not shrink with the size. That was
+// fitted to the tree's cycle (24.1 and 25.1 ms), which does not depend on what is accepted; the QwQ rows are predictions.
+TEST(TensorParallelStudy, OneGpuGainsAndFourDoNot) {
   const StudyResult study = run_study(shipped_study("tensor-parallel-study"));
-  const double one = predicted(study, "qwq-tp1-eagle", "speculative.speedup");
-  EXPECT_NEAR(one, 1.43, 0.15);
-  EXPECT_LT(predicted(study, "qwq-tp4-eagle", "speculative.speedup"), 0.9 * one);
+  EXPECT_NEAR(predicted(study, "qwq-tp1-eagle", "speculative.speedup"), 1.43, 0.1);
+  EXPECT_NEAR(predicted(study, "qwq-tp4-eagle", "speculative.speedup"), 0.967, 0.05);
+  const double cycle = predicted(study, "llama-tp8-long", "speculative.cycle_ms");
+  EXPECT_GE(cycle, 24);
+  EXPECT_LE(cycle, 25.2);
   // But for the draft's eager extend, which carries the accepted tokens.
-  EXPECT_NEAR(predicted(study, "llama-tp8-long", "speculative.cycle_ms") /
-                  predicted(study, "llama-tp8-short", "speculative.cycle_ms"),
-              1, 0.01);
-  EXPECT_THAT(to_text(study), HasSubstr("unexplained: 6 to 7 ms of a cycle"));
+  EXPECT_NEAR(cycle / predicted(study, "llama-tp8-short", "speculative.cycle_ms"), 1, 0.01);
+  EXPECT_THAT(to_text(study), HasSubstr("Host work of a cycle fitted to this row and the last"));
 }
 
 }  // namespace
