@@ -27,7 +27,8 @@ class PreparedPass {
   /// Runs on an input and brings back what it computed.
   host::PassOutput run(const host::PassInput& input);
   /// Seconds of a pass over a lone input (host::lone_input) by events on the slowest rank; a captured pass is timed
-  /// behind another one, so that its launch is hidden as it is between the steps of an engine.
+  /// behind another one, so that its launch is hidden as it is between the steps of an engine. Of a prompt's pass the
+  /// median of three.
   double seconds();
   /// Seconds of each step: all steps of the same kind and shape back to back in a graph of their own, whose weights are
   /// those of all their layers; at least eight in a graph. The slowest rank counts.
