@@ -39,6 +39,7 @@ constexpr int most_ranks = 8;
 constexpr double pack_bytes = 16;
 constexpr double ring_lines = 24 * (2 + 8.0 / 3) / (8 * (2 + 8));  // packets of a store against those of 32-byte pairs
 constexpr int copy_streams = 4;                                    // of ce
+constexpr double most_threads = 512;                               // of a block
 constexpr double nccl_dev_threads = 256;
 
 struct Times {
@@ -130,7 +131,9 @@ double blocks_of(const Call& call) {
 }
 
 /// Warps of a block of a call, as OwnComm::grid_for shares out its packs.
-double warps_of(double packs, double blocks) { return std::clamp(std::ceil(packs / blocks / 32), 2.0, 16.0); }
+double warps_of(double packs, double blocks) {
+  return std::clamp(std::ceil(packs / blocks / 32), 2.0, most_threads / 32);
+}
 
 /// Seconds that grow with the size in steps; empty where there are none.
 std::function<double(std::int64_t)> in_steps(const std::string& id, const Topology& t, const Call& call) {
@@ -161,6 +164,7 @@ std::vector<Variant> own_variants(const std::string& id, const Topology& topolog
   Variant v = own_variant(id, topology, call);
   v.schedule.name = "own " + v.schedule.name;
   v.carrier.value_bytes = bytes_of(call.dtype);
+  v.carrier.kernel.loads = blocks_of(call) * most_threads;
   if (call.norm && id != "pull1") v.carrier.kernel.fixed += topology.spec().gpu.own_kernels->norm_us.value * us;
   return {std::move(v)};
 }

@@ -51,6 +51,12 @@ TEST(OwnPrice, PullHasAFenceInEachBarrier) {
   EXPECT_NEAR(us_of("pull1", own_call(2, size)), 1 + 0.1 + (0.3 + 1.25 + 1.35) + (0.3 + 1.25) + link_us, 0.01);
 }
 
+// One block of 512 threads keeps 8 KiB in flight over 1.35 us, 6.07 GB/s of the link's 10.
+TEST(OwnPrice, FewBlocksHaveFewLoadsInFlight) {
+  const double fixed = 1 + 0.1 + (0.3 + 1.25 + 1.35) + (0.3 + 1.25);
+  EXPECT_NEAR(us_of("pull1", own_call(2, size, {.blocks = 1})), fixed + 160000 * 1.35 / 8192, 0.01);
+}
+
 TEST(OwnPrice, TwoStagesByWritesAreTwoSteps) {
   EXPECT_NEAR(us_of("rsag", own_call(2, size)), 1 + 2 * (1.25 + 0.1) + link_us, 0.01);
 }

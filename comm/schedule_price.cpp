@@ -64,7 +64,8 @@ struct Reader {
   std::vector<std::size_t> over_pcie;
 };
 
-void add_read_windows(const Schedule& schedule, const Phase& phase, const Topology& t, PhaseFlows& p) {
+void add_read_windows(const Schedule& schedule, const Phase& phase, const Topology& t, const KernelCost& kernel,
+                      PhaseFlows& p) {
   std::map<int, Reader> readers;
   for (std::size_t i = 0; i < phase.transfers.size(); ++i) {
     const Transfer& x = phase.transfers[i];
@@ -85,7 +86,8 @@ void add_read_windows(const Schedule& schedule, const Phase& phase, const Topolo
   };
   for (const auto& [rank, reader] : readers) {
     const std::string& name = t.node(t.gpus()[at(rank)]).id;
-    const double loads = gpu.blocks.value * gpu.threads.value * 16 * static_cast<double>(reader.sources.size());
+    const double each = kernel.loads > 0 ? kernel.loads : gpu.blocks.value * gpu.threads.value;
+    const double loads = each * 16 * static_cast<double>(reader.sources.size());
     add(gpu.read_tags.value * gpu.read_request_bytes.value, reader.over_pcie, "PCIe reads in flight of " + name);
     add(loads, reader.all, "loads in flight of " + name);
   }
@@ -236,7 +238,7 @@ PhaseFlows phase_flows(const Schedule& schedule, const Phase& phase, const Topol
     for (int id : t.route(node_of(schedule, t, x.src), node_of(schedule, t, x.dst)).links) flow.uses.push_back({id, 1});
     p.flows.push_back(std::move(flow));
   }
-  if (!carrier.copy_engine) add_read_windows(schedule, phase, t, p);
+  if (!carrier.copy_engine) add_read_windows(schedule, phase, t, carrier.kernel, p);
   if (carrier.peers) add_staging(schedule, phase, t, p);
   add_slowdowns(schedule, phase, t, p);
   if (carrier.kernel.stores_per_second > 0) add_stores(schedule, phase, t, carrier.kernel.stores_per_second, p);

@@ -19,6 +19,7 @@ struct KernelCost {
   double per_byte = 0;           // seconds for each byte of the message, in memory of the rank's own
   std::optional<double> stage;   // seconds between stages that a barrier parts, instead of the fabric's
   double inbox_passes = 1;       // how often memory moves what lies in an inbox: read; and written, and emptied
+  double loads = 0;              // of 16 bytes that a reader keeps in flight to each peer; 0: the fabric's
   double stores_per_second = 0;  // bytes on the wire that a GPU stores to its peers at most; 0: what links give
   bool fitted = false;
 };
