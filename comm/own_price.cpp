@@ -12,7 +12,7 @@
 //             sum is encoded, n - 1 sums are decoded: 3 n - 1. A block's warps share its multiprocessor.
 //   ce        two kernels with a barrier each; copies to peers before and behind the first, on four streams, and behind
 //             the second one or two from the inbox to the vector, which pass memory once more.
-//   nccl_dev  one step for each round of `nccl_dev_packs` packs, and the flag again.
+//   nccl_dev  one step for each round of 256 threads a block, and the flag again.
 //
 // Inboxes: what comes with marker values is written, read and emptied, 3 passes; the rest is written and read, 2.
 // Pairs {data, epoch} of one thread fill 32 bytes in two stores, so that the warp's store passes eight lines of 128

@@ -139,15 +139,17 @@ std::unique_ptr<PreparedPlan> CostExecutor::prepare(Plan plan, Launch launch) {
       if (auto call = call_of(step.op, captured)) {
         call->own = comm_.own;
         const std::string used = carrier(*call, *priced);
-        // The kernel's own price holds a norm behind it; elsewhere the norm's traffic and floor stay, its node is gone.
-        call->norm =
-            std::holds_alternative<AllReduceNorm>(step.op) && comm::priced_as_own(used, pricer_.topology(), *call);
+        call->norm = std::holds_alternative<AllReduceNorm>(step.op) && !comm_.what_if &&
+                     comm::priced_as_own(used, pricer_.topology(), *call);
         comm::CommPrice price = price_of(used, *call, *priced);
         if (comm_.what_if && call->kind == comm::Collective::all_reduce) {
           price.seconds = comm_.what_if->seconds(priced->plan().shape.kind, price.seconds);
           price.provenance = comm::Provenance::assumed;
         }
-        const double norm = call->norm ? 0 : price_kernel(gpu_, step.op).seconds;
+        // A norm behind it works inside the kernel: its traffic and its floor stay, its node is gone. The price of a
+        // kernel of our own holds what a norm of few rows takes.
+        const double own_norm = call->norm ? pricer_.topology().spec().gpu.own_kernels->norm_us.value * us : 0;
+        const double norm = std::max(0.0, price_kernel(gpu_, step.op).seconds - own_norm);
         last.span = {price.seconds + norm, price.provenance, price.extrapolated};
         last.gap = 0;  // a collective's isolated time was taken back to back: its own launch is inside
       } else {

@@ -65,7 +65,7 @@ void Exchange::settle(std::int64_t bytes, int ranks) {
   const std::string& asked = comm_.pick(bytes);
   if (!is_comm_choice(asked) || settled_.contains({bytes, ranks})) return;
   comm::Pricer pricer(topology_);
-  const comm::Call call{.ranks = ranks, .bytes = bytes, .own = comm_.own};
+  const comm::Call call{comm::Collective::all_reduce, ranks, bytes, DType::bf16, true};
   const comm::Choice chosen = comm::choose(asked, comm_.engine, pricer, call);
   settled_[{bytes, ranks}] = chosen.used;
   notes_.push_back(choice_note(call, chosen));
