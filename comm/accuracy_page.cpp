@@ -21,8 +21,8 @@ What was fitted, and to what (each such number says so in its fabric file):
   therefore not independent; the other hosts do not use it.
 - NCCL: nothing is fitted; the constants are NCCL's own. Hops through shared host memory use two constants fitted on 2
   H200 with peer access off; "NCCL, dual Turin, as it comes" is a prediction with them.
-- specstep's own kernels on H200: eight constants, each to one row ("Own kernels, fitted to"), three to rows of 14,336 B on
-  two GPUs, one each to a row of ll, of four GPUs and of a norm, two of q8. All rows of rsag, ring, island and nccl_dev, all but
+- specstep's own kernels on H200: eight constants, each to one row ("Own kernels, fitted to"): four of 14,336 B and two of
+  458,752 B on two GPUs, one of four GPUs, one with a norm. All rows of rsag, ring, island and nccl_dev, all but
   one of four GPUs and all other sizes are held out: up to 1 MiB each is within 20 %. What counts how often (comm/own_price.cpp)
   was derived from the kernels, but by people who knew the measurements.
 
@@ -37,8 +37,8 @@ What is left unexplained:
   was measured at allows (20.6 GB/s per GPU, used in dual_root_direct).
 - Own kernels: times still grow where bytes hardly count, from 2 to 14 KB (pull1 by 0.9 us, priced 0.05). `ring` on two GPUs
   and `island` move large messages slower than their links and packets allow (-19 % below 1 MiB, -38 % above); reads of rsag
-  take a step at 28 KB that is not priced (-14 %). `hostbc` is priced as on any fabric, and stops being so at 114 KB on the virtual
-  PCIe of the machine that was measured. Ranks that share a GPU, cold caches, calls in several pieces and fewer blocks than
+  take a step at 28 KB that is not priced (-14 %). `hostbc` is priced as on any fabric, 3.5 to 6.2 us up to 57 KB, where 5 to 11 were
+  measured, and 80 to 320 above, on a virtual PCIe; its times are too rough to score. Ranks that share a GPU, cold caches, calls in several pieces and fewer blocks than
   chosen are not priced.
 
 )";
