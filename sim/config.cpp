@@ -42,6 +42,11 @@ bool RunConfig::drafts_with_model() const {
          draft->has_model();
 }
 
+std::optional<comm::OwnSettings> RunConfig::own_kernels() const {
+  if (comm.own || measure.executor != ExecutorKind::cuda) return comm.own;
+  return comm::OwnSettings{};
+}
+
 void describe(Fields& f, CommRule& r) {
   f.optional("up_to_kib", r.up_to_kib, "messages up to this size; left out in the last row",
              {.min = 0, .above_min = true});
@@ -111,7 +116,10 @@ void describe(Fields& f, CommSpec& s) {
              "backend can");
   f.optional("what_if", s.what_if, "prices of allreduces that are not the backend's own, for the cost executor");
   f.optional("nccl", s.nccl, "settings of the NCCL library, where the cuda executor runs nccl");
-  f.optional("own", s.own, "settings of specstep's own backends, where the cuda executor runs one");
+  f.optional(
+      "own", s.own,
+      "settings of specstep's own backends, which the cuda executor runs; given, the cost executor prices them too, "
+      "where the fabric knows their steps, instead of the kernels that engines ship");
 }
 
 namespace {
@@ -286,8 +294,8 @@ void check_backend(const RunConfig& r, Checker& c) {
   if (r.parallel.attention_tensor() < 2) return;
   const auto bytes =
       static_cast<std::int64_t>(static_cast<double>(r.workload.batch * r.stack.hidden) * bytes_of(DType::bf16));
-  const comm::Call call{comm::Collective::all_reduce, static_cast<int>(r.parallel.attention_tensor()), bytes,
-                        DType::bf16, true};
+  const comm::Call call{
+      .ranks = static_cast<int>(r.parallel.attention_tensor()), .bytes = bytes, .own = r.own_kernels()};
   const std::string& id = r.comm.pick(bytes);
   if (id == "auto") return;
   if (const std::string reason = capability_refusal(r, id); !reason.empty())

@@ -86,6 +86,35 @@ TEST(CostExecutor, AFusedNormCostsANodeLess) {
   EXPECT_EQ(phase.allreduce_bytes, 16384);
 }
 
+// Whose push1 it is: that of engines, or, with comm.own, ours, whose norm is in its own price.
+TEST(CostExecutor, OwnKernelsArePricedWhereTheyAreAskedFor) {
+  const auto run = [](const std::string& more) {
+    return load_run("llama-3.3-70b-8x-h200", {"comm={backend: push1" + more + "}"});
+  };
+  const RunConfig engines = run(""), own = run(", own: {}"), fused = run(", own: {}, fusion: rmsnorm");
+  const auto allreduce = [](const RunConfig& config) {
+    return price(config, PassKind::decode).parts[static_cast<std::size_t>(Part::allreduce)];
+  };
+  const comm::FabricSpec& fabric = engines.machine.fabric;
+  comm::Pricer pricer(comm::build_topology(fabric));
+  const auto seconds = [&](const RunConfig& config) {
+    return pricer.price("push1", {.ranks = 8, .bytes = 16384, .own = config.comm.own}).seconds;
+  };
+  EXPECT_GT(seconds(own), 1.1 * seconds(engines));
+  EXPECT_NEAR(allreduce(engines), 161 * seconds(engines), 1e-12);
+  EXPECT_NEAR(allreduce(own), 161 * seconds(own), 1e-12);
+  const double norm = fabric.gpu.own_kernels->norm_us.value * us;
+  EXPECT_GT(norm, engines.machine.gpu.kernels.other.floor_us.value * us);
+  EXPECT_NEAR(allreduce(fused), 161 * seconds(own) + 160 * norm, 1e-12);
+}
+
+// The cuda executor runs our kernels, so that its choices by price are between those.
+TEST(RunConfig, OwnKernelsAreThoseAskedForOrAboutToRun) {
+  EXPECT_FALSE(load_run("tiny").own_kernels());
+  EXPECT_EQ(load_run("tiny", {"measure.executor=cuda"}).own_kernels(), comm::OwnSettings{});
+  EXPECT_EQ(load_run("tiny", {"comm={own: {wire: ll}}"}).own_kernels()->wire, "ll");
+}
+
 TEST(CostExecutor, FusionFollowsTheBackendOfEachMessage) {
   const auto fused = [](const std::string& comm, PassKind kind, std::int64_t batch = 1) {
     const Plan plan =
