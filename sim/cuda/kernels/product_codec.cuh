@@ -28,6 +28,7 @@ __device__ inline std::uint32_t masked(std::uint32_t a, std::uint32_t mask, std:
 struct TileCodec {
   static constexpr int thread_cols = 4, stage_pad = 16;
   static constexpr bool plain = false;  // rows as they are
+  static constexpr bool held = false;   // product_held.cuh
   static constexpr bool always_scaled = true;
 };
 
@@ -42,6 +43,16 @@ struct Int4Codec : TileCodec {
     };
     a[0] = pair(0), a[2] = pair(1), a[1] = pair(2), a[3] = pair(3);
   }
+  /// The four bits in the lowest places, or the next four, of a bf16 are code * 2^-133 or 2^-129: its exponent's last
+  /// place goes on counting where its mantissa ends.
+  static constexpr bool held = true;
+  static constexpr float held_unit = 0x1p69F;
+  static constexpr uint2 held_tokens = {0x5F805F80, 0x5D805D80};  // times 2^64, 2^60
+  static constexpr uint2 held_bias = {0x80088008, 0x80808080};   // -8
+  static __device__ void hold(std::uint32_t word, std::uint32_t (&a)[4]) {
+    a[0] = word & 0x000F000F, a[2] = word & 0x00F000F0;
+    a[1] = word >> 8 & 0x000F000F, a[3] = word >> 8 & 0x00F000F0;
+  }
   static __device__ float2 scale(Scale raw) { return {__uint_as_float(raw << 16), __uint_as_float(raw & 0xFFFF0000)}; }
 };
 
@@ -50,13 +61,19 @@ struct E2m1Codec : TileCodec {
   static constexpr int bits = 4, cols = 64;
   using Scale = std::uint16_t;
   static __device__ void unpack(const std::uint32_t (&words)[4], int step, std::uint32_t (&a)[4]) {
+    hold(words[step], a);
+    for (std::uint32_t& pair : a) pair = fma_pair(pair, 0x7E807E80, 0x80008000);
+  }
+  static constexpr bool held = true;
+  static constexpr float held_unit = 0x1p62F;
+  static constexpr uint2 held_tokens = {0x5F805F80, 0x5F805F80};  // times 2^64
+  static constexpr uint2 held_bias = {0, 0};
+  static __device__ void hold(std::uint32_t w, std::uint32_t (&a)[4]) {
     constexpr std::uint32_t sign = 0x80008000, rest = 0x01C001C0;
-    const auto times = [](std::uint32_t v) { return fma_pair(v, 0x7E807E80, 0x80008000); };
-    const std::uint32_t w = words[step];
-    a[0] = times(w & (sign | rest));
-    a[2] = times(((w << 1) & sign) | ((w << 3) & rest));
-    a[1] = times((w << 6) & (sign | rest));
-    a[3] = times(((w << 2) & sign) | ((w >> 4) & rest));
+    a[0] = w & (sign | rest);
+    a[2] = ((w << 1) & sign) | ((w << 3) & rest);
+    a[1] = (w << 6) & (sign | rest);
+    a[3] = ((w << 2) & sign) | ((w >> 4) & rest);
   }
 };
 
@@ -111,7 +128,7 @@ struct Int8Codec : ByteCodec {
 struct Bf16Codec {
   static constexpr int bits = 16, cols = 32, scale_cols = 0;
   static constexpr int thread_cols = 8, stage_pad = 32;
-  static constexpr bool plain = true, always_scaled = false;
+  static constexpr bool plain = true, held = false, always_scaled = false;
   using Scale = std::uint16_t;  // never loaded
   static __device__ void unpack(const std::uint32_t (&words)[8], int step, std::uint32_t (&a)[4]) {
     a[0] = words[2 * step], a[2] = words[2 * step + 1];

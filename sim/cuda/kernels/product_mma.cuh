@@ -8,10 +8,14 @@
 #include <cstdint>
 
 #include "sim/cuda/kernels/product_formats.h"
+#include "sim/cuda/kernels/product_held.cuh"
 #include "sim/cuda/kernels/product_launch.cuh"
 #include "sim/cuda/kernels/product_write.cuh"
 
 namespace specstep::cuda {
+
+template <class Codec>
+inline constexpr int ring_bytes = Codec::held ? 0 : ring_depth * Chunk<Codec>::bytes;
 
 /// A warp's reading end of its ring.
 template <class Codec>
@@ -59,27 +63,12 @@ class Consumer {
   int turn_ = 0;
 };
 
-template <class Codec>
-__global__ void __launch_bounds__(32 * most_warps, 1) multiply(const ProductJob job, const MmaShape shape) {
-  extern __shared__ __align__(128) unsigned char shared[];
-  constexpr int ring_bytes = ring_depth * Chunk<Codec>::bytes;
-  unsigned char* totals = shared + shape.warps * ring_bytes;
-  auto* staged = reinterpret_cast<__nv_bfloat16*>(totals + shape.sum_bytes);
-  wait_for_predecessor();
-  const BlockWork work(job, reinterpret_cast<int2*>(staged + shape.stage_values));
+/// All items of a block. `consumer` multiplies, of a warp's rows of tiles.
+template <class Codec, class Consumer>
+__device__ void multiply_items(const ProductJob& job, const MmaShape& shape, const BlockWork& work, Stage<Codec>& stage,
+                               Consumer& consumer, Writer& writer) {
   const WarpPlace place(shape);
-  const unsigned char* ring = shared + place.warp * ring_bytes;
   const int padded = shape.chunks * Chunk<Codec>::cols, teams = shape.warps >> shape.along_shift;
-  Stage<Codec> stage(job, shape, work, staged, padded, Chunk<Codec>::cols << shape.along_shift);
-  if (work.begin() < work.end()) {
-    const Stretch now = work.from(work.begin());
-    stage.open(now.first, min(job.cap, now.end - now.first));
-  }
-  Feed<Codec> feed(job, shape, work, ring);
-  for (int i = 0; i < ring_depth; ++i) feed.load(i);
-
-  Consumer<Codec> consumer(job, shape, place, ring, feed);
-  Writer writer(job, shape, work, totals);
   for (int item = work.begin(); item < work.end();) {
     const Stretch now = work.from(item);
     item += now.last - now.begin;
@@ -95,18 +84,45 @@ __global__ void __launch_bounds__(32 * most_warps, 1) multiply(const ProductJob 
           if (some)
             consumer.multiply(stage, first, rows, {from / Chunk<Codec>::cols, until / Chunk<Codec>::cols}, sums);
         }
+        if constexpr (Codec::held)
+          for (auto& fragment : sums)
+            for (float& sum : fragment) sum *= Codec::held_unit;
         if (some) writer.write(sums, row + place.team, first, rows);
       }
     }
   }
 }
 
-/// Shared memory that a block may take.
-inline int shared_room() {
-  int device = 0, most = 0;
-  comm::check(cudaGetDevice(&device), "product");
-  comm::check(cudaDeviceGetAttribute(&most, cudaDevAttrMaxSharedMemoryPerBlockOptin, device), "product");
-  return most;
+template <class Codec>
+__global__ void __launch_bounds__(32 * most_warps, 1) multiply(const ProductJob job, const MmaShape shape) {
+  extern __shared__ __align__(128) unsigned char shared[];
+  unsigned char* totals = shared + shape.warps * ring_bytes<Codec>;
+  auto* staged = reinterpret_cast<__nv_bfloat16*>(totals + shape.sum_bytes);
+  if (!job.settled) wait_for_predecessor();
+  const BlockWork work(job, reinterpret_cast<int2*>(staged + shape.stage_values));
+  Stage<Codec> stage(job, shape, work, staged, shape.chunks * Chunk<Codec>::cols,
+                     Chunk<Codec>::cols << shape.along_shift);
+  const auto open = [&] {
+    if (job.settled) wait_for_predecessor();
+    if (work.begin() >= work.end()) return;
+    const Stretch now = work.from(work.begin());
+    stage.open(now.first, min(job.cap, now.end - now.first));
+  };
+  if constexpr (Codec::held) {
+    HeldConsumer<Codec> consumer(job, shape, work);
+    open();
+    Writer writer(job, shape, work, totals);
+    multiply_items(job, shape, work, stage, consumer, writer);
+  } else {
+    open();
+    const WarpPlace place(shape);
+    const unsigned char* ring = shared + place.warp * ring_bytes<Codec>;
+    Feed<Codec> feed(job, shape, work, ring);
+    for (int i = 0; i < ring_depth; ++i) feed.load(i);
+    Consumer<Codec> consumer(job, shape, place, ring, feed);
+    Writer writer(job, shape, work, totals);
+    multiply_items(job, shape, work, stage, consumer, writer);
+  }
 }
 
 /// How warps stand. With few rows, they share long rows of the matrix; with many, warps side by side share the staged
@@ -120,7 +136,9 @@ MmaShape plan_warps(const ProductJob& job, double average_rows, int room) {
   const double usual = average_rows + 1.5 * std::sqrt(average_rows);
   const double staged = std::min<double>(usual, mma_rows) * shape.chunks * Chunk<Codec>::cols * 2;
   const int most = average_rows > few_rows ? 0 : staged > room / 2 ? 1 : 3;
-  while (shape.along_shift < most && shape.chunks >> (shape.along_shift + 1) >= chunks_of_warp) ++shape.along_shift;
+  const auto waste = [&](int shift) { return (ceil_div(shape.chunks, 1 << shift) << shift) - shape.chunks; };
+  for (int shift = 1; shift <= most && shape.chunks >> shift >= chunks_of_warp; ++shift)
+    if (!Codec::held || waste(shift) <= waste(shape.along_shift)) shape.along_shift = shift;
   return shape;
 }
 
@@ -136,12 +154,13 @@ void launch_mma(ProductJob job, double average_rows, cudaStream_t stream) {
   shape.sum_bytes = Writer::bytes(shape);
   job.row_items = static_cast<int>(w.tiling.row_tiles);
   const int padded = shape.chunks * Chunk<Codec>::cols, batch = Chunk<Codec>::cols << shape.along_shift;
-  const int fixed = shape.warps * ring_depth * Chunk<Codec>::bytes + shape.sum_bytes + list_bytes(job);
+  const int fixed = shape.warps * ring_bytes<Codec> + shape.sum_bytes + list_bytes(job);
   constexpr int enough_rows = 64;
   shape.stage_values = std::min((room - fixed) / 2, enough_rows * (padded + Codec::stage_pad)) / 8 * 8;
   job.cap = std::min(mma_rows, shape.stage_values / (std::min(batch, padded) + Codec::stage_pad));
   divide_rows(job);
-  launch_persistent(multiply<Codec>, job, {32 * shape.warps, fixed + shape.stage_values * 2, stream}, shape);
+  launch_persistent(multiply<Codec>, job, {32 * shape.warps, fixed + shape.stage_values * 2, stream, items_of(job)},
+                    shape);
 }
 
 }  // namespace specstep::cuda

@@ -46,7 +46,7 @@ class Stage {
   /// Called by all threads: rows [first, first + rows), columns from `col` on.
   __device__ void fetch(int first, int rows, int col) {
     if (opening_) {  // the ring's copies came after
-      asm volatile("cp.async.wait_group %0;" ::"n"(ring_depth) : "memory");
+      asm volatile("cp.async.wait_group %0;" ::"n"(Codec::held ? 0 : ring_depth) : "memory");
       __syncthreads();
       opening_ = false;
     }

@@ -188,6 +188,8 @@ TEST_F(Products, OfEveryFormatInEveryShape) {
              {"odd short sizes", part(3, 136, 96), {5, 17, 1}, 2},
              {"all pairs on one expert", part(4, 48, 1088), {0, 0, 70, 0}},
              {"prompt", part(3, 200, 1120), {90, 3, 65}, 5},
+             {"prompt of experts with few and many rows", part(9, 600, 416), {0, 70, 5, 130, 0, 64, 17, 0, 33}, 3},
+             {"prompt of odd rows of the matrix", part(3, 277, 96), {20, 49, 1}, 0, 2},
              {"unaligned rows of the input", part(2, 40, 1056), {3, 2}, 0, 1, 3}}) {
       Case named = c;
       named.name = formatted("{}: {}", name, c.name);
