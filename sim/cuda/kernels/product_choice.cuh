@@ -1,6 +1,8 @@
 // Few rows or many.
 #pragma once
 
+#include <type_traits>
+
 #include "sim/cuda/kernels/product_many.cuh"
 #include "sim/cuda/kernels/product_mma.cuh"
 
@@ -10,8 +12,11 @@ namespace specstep::cuda {
 template <class Codec>
 void launch_product(const ProductJob& job, double average_rows, cudaStream_t stream) {
   constexpr double many = 6;
+  constexpr int long_tiles = 24;
   if (average_rows > many && suits_many(job))
     launch_many<Codec>(job, stream);
+  else if (Codec::long_chunks && job.weight.tiling.col_tiles >= long_tiles)
+    launch_mma<std::conditional_t<Codec::long_chunks, LongChunks<Codec>, Codec>>(job, average_rows, stream);
   else
     launch_mma<Codec>(job, average_rows, stream);
 }

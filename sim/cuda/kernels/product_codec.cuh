@@ -28,7 +28,10 @@ __device__ inline std::uint32_t masked(std::uint32_t a, std::uint32_t mask, std:
 struct TileCodec {
   static constexpr int thread_cols = 4, stage_pad = 16;
   static constexpr bool plain = false;  // rows as they are
-  static constexpr bool held = false;   // product_held.cuh
+  static constexpr bool small = false;  // codes go into products as very small numbers
+  static constexpr int small_zero = 0;
+  static constexpr bool long_chunks = false;  // where rows are long
+  static constexpr int chunk_bytes = 2048, ring_depth = 3;
   static constexpr bool always_scaled = true;
 };
 
@@ -45,11 +48,11 @@ struct Int4Codec : TileCodec {
   }
   /// The four bits in the lowest places, or the next four, of a bf16 are code * 2^-133 or 2^-129: its exponent's last
   /// place goes on counting where its mantissa ends.
-  static constexpr bool held = true;
-  static constexpr float held_unit = 0x1p69F;
-  static constexpr uint2 held_tokens = {0x5F805F80, 0x5D805D80};  // times 2^64, 2^60
-  static constexpr uint2 held_bias = {0x80088008, 0x80808080};   // -8
-  static __device__ void hold(std::uint32_t word, std::uint32_t (&a)[4]) {
+  static constexpr bool small = true;
+  static constexpr float small_unit = 0x1p69F;
+  static constexpr uint2 small_tokens = {0x5F805F80, 0x5D805D80};  // times 2^64, 2^60
+  static constexpr int small_zero = 8;                             // the code of 0
+  static __device__ void unpack_small(std::uint32_t word, std::uint32_t (&a)[4]) {
     a[0] = word & 0x000F000F, a[2] = word & 0x00F000F0;
     a[1] = word >> 8 & 0x000F000F, a[3] = word >> 8 & 0x00F000F0;
   }
@@ -61,14 +64,15 @@ struct E2m1Codec : TileCodec {
   static constexpr int bits = 4, cols = 64;
   using Scale = std::uint16_t;
   static __device__ void unpack(const std::uint32_t (&words)[4], int step, std::uint32_t (&a)[4]) {
-    hold(words[step], a);
+    unpack_small(words[step], a);
     for (std::uint32_t& pair : a) pair = fma_pair(pair, 0x7E807E80, 0x80008000);
   }
-  static constexpr bool held = true;
-  static constexpr float held_unit = 0x1p62F;
-  static constexpr uint2 held_tokens = {0x5F805F80, 0x5F805F80};  // times 2^64
-  static constexpr uint2 held_bias = {0, 0};
-  static __device__ void hold(std::uint32_t w, std::uint32_t (&a)[4]) {
+  static constexpr bool small = true;
+  static constexpr bool long_chunks = true;
+  static constexpr float small_unit = 0x1p62F;
+  static constexpr uint2 small_tokens = {0x5F805F80, 0x5F805F80};  // times 2^64
+  static constexpr int small_zero = 0;
+  static __device__ void unpack_small(std::uint32_t w, std::uint32_t (&a)[4]) {
     constexpr std::uint32_t sign = 0x80008000, rest = 0x01C001C0;
     a[0] = w & (sign | rest);
     a[2] = ((w << 1) & sign) | ((w << 3) & rest);
@@ -128,13 +132,22 @@ struct Int8Codec : ByteCodec {
 struct Bf16Codec {
   static constexpr int bits = 16, cols = 32, scale_cols = 0;
   static constexpr int thread_cols = 8, stage_pad = 32;
-  static constexpr bool plain = true, held = false, always_scaled = false;
+  static constexpr bool plain = true, small = false, always_scaled = false;
+  static constexpr int small_zero = 0;
+  static constexpr bool long_chunks = false;  // where rows are long
+  static constexpr int chunk_bytes = 2048, ring_depth = 3;
   using Scale = std::uint16_t;  // never loaded
   static __device__ void unpack(const std::uint32_t (&words)[8], int step, std::uint32_t (&a)[4]) {
     a[0] = words[2 * step], a[2] = words[2 * step + 1];
     a[1] = words[4 + 2 * step], a[3] = words[4 + 2 * step + 1];
   }
   static __device__ float2 scale(Scale) { return {1, 1}; }
+};
+
+/// The same for long rows: fewer, longer chunks.
+template <class Codec>
+struct LongChunks : Codec {
+  static constexpr int chunk_bytes = 4096, ring_depth = 2;
 };
 
 }  // namespace specstep::cuda

@@ -1,4 +1,4 @@
-// Products of many rows on tensor cores. A block takes 256 rows of a matrix and up to 64 rows of the input at once, so
+// Products of many rows on tensor cores. A block takes 256 rows of a matrix and up to 32 rows of the input at once, so
 // that a weight is read and decoded once for all of them. Slabs of both run through one ring of the block, over all its
 // items: the next item's first slabs are on their way while the last one's are used.
 #pragma once
@@ -47,7 +47,8 @@ __device__ void multiply_slab(const unsigned char* tiles, const __nv_bfloat16* i
 #pragma unroll
         for (int s = 0; s < each; ++s) Codec::unpack(words[i].w, first + s, a[i][s]);
         if constexpr (Codec::scale_cols > 0)
-          of_rows[i] = scale.of<Codec>(tiles + i * stride + Slab<Codec>::value_bytes, tile * Codec::cols + first * 16, lane);
+          of_rows[i] =
+              scale.of<Codec>(tiles + i * stride + Slab<Codec>::value_bytes, tile * Codec::cols + first * 16, lane);
       }
 #pragma unroll
       for (int j = 0; j < fragments; ++j) {
@@ -79,12 +80,8 @@ __device__ void multiply_slab(int rows, const unsigned char* tiles, const __nv_b
     multiply_slab<Codec, 2>(tiles, inputs, scale, lane, sums);
   else if (rows <= 24)
     multiply_slab<Codec, 3>(tiles, inputs, scale, lane, sums);
-  else if (rows <= 32)
-    multiply_slab<Codec, 4>(tiles, inputs, scale, lane, sums);
-  else if (rows <= 48)
-    multiply_slab<Codec, 6>(tiles, inputs, scale, lane, sums);
   else
-    multiply_slab<Codec, 8>(tiles, inputs, scale, lane, sums);
+    multiply_slab<Codec, many_rows / 8>(tiles, inputs, scale, lane, sums);
 }
 
 /// Two bf16 of a fragment's row and neighbouring columns to a column's two neighbouring rows: thread l gets those of

@@ -8,14 +8,13 @@
 #include <cstdint>
 
 #include "sim/cuda/kernels/product_formats.h"
-#include "sim/cuda/kernels/product_held.cuh"
 #include "sim/cuda/kernels/product_launch.cuh"
 #include "sim/cuda/kernels/product_write.cuh"
 
 namespace specstep::cuda {
 
 template <class Codec>
-inline constexpr int ring_bytes = Codec::held ? 0 : ring_depth * Chunk<Codec>::bytes;
+inline constexpr int ring_bytes = Codec::ring_depth* Chunk<Codec>::bytes;
 
 /// A warp's reading end of its ring.
 template <class Codec>
@@ -33,6 +32,11 @@ class Consumer {
     const __nv_bfloat16* values = stage.values(first) + lane % 4 * Codec::thread_cols + place_.member * Part::cols;
     const __nv_bfloat16* token_0 = values + min(lane / 4, rows - 1) * stage.stride();
     const __nv_bfloat16* token_1 = values + min(8 + lane / 4, rows - 1) * stage.stride();
+    ZeroSums zeros = {};
+    if constexpr (Codec::small_zero != 0)
+      for (int i = 0; i < 4; ++i)
+        zeros[i / 2][i % 2] = stage.zeros(first + min(i / 2 * 8 + lane % 4 * 2 + i % 2, rows - 1)) +
+                              place_.member * (Part::cols / Codec::scale_cols);
     const bool scaled = Codec::always_scaled || job_.weight.group > 0;
     const int group = scaled && Codec::scale_cols > 0 ? 1 << shape_.group_shift : 1;
     const int lead = static_cast<int>(job_.weight.phase - job_.weight.lead);
@@ -42,15 +46,17 @@ class Consumer {
       const ChunkView<Codec> view{at, reinterpret_cast<const typename Codec::Scale*>(at + Part::value_bytes) + lane / 4,
                                   (lead + chunk * Part::cols) & (group - 1), shape_.group_shift, scaled};
       if (rows > 8)
-        multiply_chunk<Codec, 2, false>(view, {token_0, token_1}, lane, sums);
+        multiply_chunk<Codec, 2, false>(view, {token_0, token_1}, zeros, lane, sums);
       else if (Codec::always_scaled && group == Codec::scale_cols)
-        multiply_chunk<Codec, 1, Codec::always_scaled>(view, {token_0, token_1}, lane, sums);
+        multiply_chunk<Codec, 1, Codec::always_scaled>(view, {token_0, token_1}, zeros, lane, sums);
       else
-        multiply_chunk<Codec, 1, false>(view, {token_0, token_1}, lane, sums);
+        multiply_chunk<Codec, 1, false>(view, {token_0, token_1}, zeros, lane, sums);
       token_0 += Part::cols << shape_.along_shift, token_1 += Part::cols << shape_.along_shift;
+      if constexpr (Codec::small_zero != 0)
+        for (int i = 0; i < 4; ++i) zeros[i / 2][i % 2] += Part::cols / Codec::scale_cols << shape_.along_shift;
       __syncwarp();
       feed_.load(turn_);
-      turn_ = turn_ + 1 == ring_depth ? 0 : turn_ + 1;
+      turn_ = turn_ + 1 == Codec::ring_depth ? 0 : turn_ + 1;
     }
   }
 
@@ -84,9 +90,9 @@ __device__ void multiply_items(const ProductJob& job, const MmaShape& shape, con
           if (some)
             consumer.multiply(stage, first, rows, {from / Chunk<Codec>::cols, until / Chunk<Codec>::cols}, sums);
         }
-        if constexpr (Codec::held)
+        if constexpr (Codec::small)
           for (auto& fragment : sums)
-            for (float& sum : fragment) sum *= Codec::held_unit;
+            for (float& sum : fragment) sum *= Codec::small_unit;
         if (some) writer.write(sums, row + place.team, first, rows);
       }
     }
@@ -102,27 +108,18 @@ __global__ void __launch_bounds__(32 * most_warps, 1) multiply(const ProductJob 
   const BlockWork work(job, reinterpret_cast<int2*>(staged + shape.stage_values));
   Stage<Codec> stage(job, shape, work, staged, shape.chunks * Chunk<Codec>::cols,
                      Chunk<Codec>::cols << shape.along_shift);
-  const auto open = [&] {
-    if (job.settled) wait_for_predecessor();
-    if (work.begin() >= work.end()) return;
+  if (job.settled) wait_for_predecessor();
+  if (work.begin() < work.end()) {
     const Stretch now = work.from(work.begin());
     stage.open(now.first, min(job.cap, now.end - now.first));
-  };
-  if constexpr (Codec::held) {
-    HeldConsumer<Codec> consumer(job, shape, work);
-    open();
-    Writer writer(job, shape, work, totals);
-    multiply_items(job, shape, work, stage, consumer, writer);
-  } else {
-    open();
-    const WarpPlace place(shape);
-    const unsigned char* ring = shared + place.warp * ring_bytes<Codec>;
-    Feed<Codec> feed(job, shape, work, ring);
-    for (int i = 0; i < ring_depth; ++i) feed.load(i);
-    Consumer<Codec> consumer(job, shape, place, ring, feed);
-    Writer writer(job, shape, work, totals);
-    multiply_items(job, shape, work, stage, consumer, writer);
   }
+  const WarpPlace place(shape);
+  const unsigned char* ring = shared + place.warp * ring_bytes<Codec>;
+  Feed<Codec> feed(job, shape, work, ring);
+  for (int i = 0; i < Codec::ring_depth; ++i) feed.load(i);
+  Consumer<Codec> consumer(job, shape, place, ring, feed);
+  Writer writer(job, shape, work, totals);
+  multiply_items(job, shape, work, stage, consumer, writer);
 }
 
 /// How warps stand. With few rows, they share long rows of the matrix; with many, warps side by side share the staged
@@ -136,9 +133,7 @@ MmaShape plan_warps(const ProductJob& job, double average_rows, int room) {
   const double usual = average_rows + 1.5 * std::sqrt(average_rows);
   const double staged = std::min<double>(usual, mma_rows) * shape.chunks * Chunk<Codec>::cols * 2;
   const int most = average_rows > few_rows ? 0 : staged > room / 2 ? 1 : 3;
-  const auto waste = [&](int shift) { return (ceil_div(shape.chunks, 1 << shift) << shift) - shape.chunks; };
-  for (int shift = 1; shift <= most && shape.chunks >> shift >= chunks_of_warp; ++shift)
-    if (!Codec::held || waste(shift) <= waste(shape.along_shift)) shape.along_shift = shift;
+  while (shape.along_shift < most && shape.chunks >> (shape.along_shift + 1) >= chunks_of_warp) ++shape.along_shift;
   return shape;
 }
 
@@ -156,8 +151,8 @@ void launch_mma(ProductJob job, double average_rows, cudaStream_t stream) {
   const int padded = shape.chunks * Chunk<Codec>::cols, batch = Chunk<Codec>::cols << shape.along_shift;
   const int fixed = shape.warps * ring_bytes<Codec> + shape.sum_bytes + list_bytes(job);
   constexpr int enough_rows = 64;
-  shape.stage_values = std::min((room - fixed) / 2, enough_rows * (padded + Codec::stage_pad)) / 8 * 8;
-  job.cap = std::min(mma_rows, shape.stage_values / (std::min(batch, padded) + Codec::stage_pad));
+  shape.stage_values = std::min((room - fixed) / 2, enough_rows * staged_row<Codec>(padded)) / 8 * 8;
+  job.cap = std::min(mma_rows, shape.stage_values / staged_row<Codec>(std::min(batch, padded)));
   divide_rows(job);
   launch_persistent(multiply<Codec>, job, {32 * shape.warps, fixed + shape.stage_values * 2, stream, items_of(job)},
                     shape);

@@ -7,7 +7,7 @@ namespace specstep::cuda {
 
 inline constexpr int many_warps = 8;
 inline constexpr int many_tiles = 2 * many_warps;  // row tiles of a block: two a warp
-inline constexpr int many_rows = 64;               // rows of the input at once
+inline constexpr int many_rows = 32;               // rows of the input at once
 inline constexpr int slab_cols = 64;
 inline constexpr int most_slabs = 4;  // in flight
 
@@ -28,7 +28,7 @@ struct Slab {
   static constexpr int tile_stride = value_bytes + scales * group_pieces * 16;
   static constexpr int row_stride = slab_cols + Codec::stage_pad;  // values
   static constexpr int bytes = many_tiles * tile_stride + many_rows * row_stride * 2;
-  static_assert(scales * group_pieces <= 16 && bytes % 128 == 0);
+  static_assert(scales * group_pieces <= 16 && bytes % 128 == 0 && many_rows * 8 == many_warps * 32);
 };
 
 /// Rows of the input and of the matrix that a block multiplies at once.
@@ -37,7 +37,7 @@ struct ManyItem {
   int block;                // of row tiles
 };
 
-/// The items of one block: neighbours in the order of slots, blocks of row tiles, stretches of 64 rows.
+/// The items of one block: neighbours in the order of slots, blocks of row tiles, stretches of rows.
 class ManyWork {
  public:
   static int list_bytes(const ProductJob& job) { return job.spans ? (job.max_slots + 1) * 12 : 0; }
@@ -205,7 +205,8 @@ class SlabFeed {
     const bool some = first + piece / pieces < groups;
     const std::uint8_t* from =
         scales_ + (static_cast<std::int64_t>(which == 0 ? tile_[0] : tile_[1]) * groups * pieces +
-                   (some ? first * pieces + piece : 0)) * 16;
+                   (some ? first * pieces + piece : 0)) *
+                      16;
     copy_16_if(some, to + (2 * warp_ + which) * Slab<Codec>::tile_stride + value_bytes + piece * 16, from);
   }
 
@@ -213,32 +214,25 @@ class SlabFeed {
   __device__ void copy_inputs(std::uint32_t to) const {
     const int piece = lane_ % 8, c = slab_ * slab_cols + piece * 8 - static_cast<int>(job_.weight.lead);
     const bool inside = c >= 0 && c < job_.weight.cols;
-#pragma unroll
-    for (int i = 0; i < 2; ++i) {
-      const int row = static_cast<int>(threadIdx.x) / 8 + i * 32;
-      if (row < padded_rows_)
-        copy_16_if(inside, to + (row * Slab<Codec>::row_stride + piece * 8) * 2, inputs_[i] + (inside ? c : 0));
-    }
+    const int row = static_cast<int>(threadIdx.x) / 8;
+    if (row < padded_rows_)
+      copy_16_if(inside, to + (row * Slab<Codec>::row_stride + piece * 8) * 2, input_ + (inside ? c : 0));
   }
 
-  /// Asks for the pairs of the item that is opened next.
+  /// Asks for the pair of the item that is opened next.
   __device__ void foresee() {
     next_ = work_.item(at_);
-#pragma unroll
-    for (int i = 0; i < 2; ++i)
-      pairs_[i] = work_.pair_at(next_.first + min(static_cast<int>(threadIdx.x) / 8 + i * 32, next_.rows - 1));
+    pair_ = work_.pair_at(next_.first + min(static_cast<int>(threadIdx.x) / 8, next_.rows - 1));
   }
 
   __device__ void open() {
     const ManyItem now = next_;
     slab_ = 0;
     padded_rows_ = (now.rows + 7) / 8 * 8;
-#pragma unroll
-    for (int i = 0; i < 2; ++i) {
-      inputs_[i] = static_cast<const __nv_bfloat16*>(job_.in) + pairs_[i] / job_.share * job_.in_stride;
-      // Tiles behind the last repeat it; their sums are not written.
+    input_ = static_cast<const __nv_bfloat16*>(job_.in) + pair_ / job_.share * job_.in_stride;
+    // Tiles behind the last repeat it; their sums are not written.
+    for (int i = 0; i < 2; ++i)
       tile_[i] = min(now.block * many_tiles + 2 * warp_ + i, static_cast<int>(job_.weight.tiling.row_tiles) - 1);
-    }
     const StoredView& w = job_.weight;
     values_ = static_cast<const std::uint8_t*>(w.values);
     if constexpr (Codec::plain) {
@@ -262,8 +256,8 @@ class SlabFeed {
   ManyItem next_{};
   const std::uint8_t* values_ = nullptr;
   const std::uint8_t* scales_ = nullptr;
-  const __nv_bfloat16* inputs_[2] = {};
-  int pairs_[2] = {}, tile_[2] = {};
+  const __nv_bfloat16* input_ = nullptr;
+  int pair_ = 0, tile_[2] = {};
   int slab_ = 0, padded_rows_ = 0;
 };
 
