@@ -11,7 +11,8 @@ namespace specstep::cuda {
 /// Of one format. Where a matrix meets many rows, each of its weights is to be read and decoded once for all of them.
 template <class Codec>
 void launch_product(const ProductJob& job, double average_rows, cudaStream_t stream) {
-  constexpr double many = 6;
+  // The rows of a dense product are known, those of experts scatter about their average.
+  const double many = job.spans ? 6 : mma_rows;
   constexpr int long_tiles = 24;
   if (average_rows > many && suits_many(job))
     launch_many<Codec>(job, stream);

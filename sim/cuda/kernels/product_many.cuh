@@ -174,6 +174,10 @@ __global__ void __launch_bounds__(32 * many_warps, 2) multiply_many(const Produc
                            {(lead + slab * slab_cols) & (group - 1), shape.group_shift, scaled}, lane, sums);
       place = place + 1 == shape.depth ? 0 : place + 1;
     }
+    if constexpr (Codec::unit != 1)
+      for (auto& tile : sums)
+        for (auto& fragment : tile)
+          for (float& sum : fragment) sum *= Codec::unit;
     write_many(job, work, item, lane, sums);
   }
 }

@@ -32,11 +32,6 @@ class Consumer {
     const __nv_bfloat16* values = stage.values(first) + lane % 4 * Codec::thread_cols + place_.member * Part::cols;
     const __nv_bfloat16* token_0 = values + min(lane / 4, rows - 1) * stage.stride();
     const __nv_bfloat16* token_1 = values + min(8 + lane / 4, rows - 1) * stage.stride();
-    ZeroSums zeros = {};
-    if constexpr (Codec::small_zero != 0)
-      for (int i = 0; i < 4; ++i)
-        zeros[i / 2][i % 2] = stage.zeros(first + min(i / 2 * 8 + lane % 4 * 2 + i % 2, rows - 1)) +
-                              place_.member * (Part::cols / Codec::scale_cols);
     const bool scaled = Codec::always_scaled || job_.weight.group > 0;
     const int group = scaled && Codec::scale_cols > 0 ? 1 << shape_.group_shift : 1;
     const int lead = static_cast<int>(job_.weight.phase - job_.weight.lead);
@@ -46,14 +41,12 @@ class Consumer {
       const ChunkView<Codec> view{at, reinterpret_cast<const typename Codec::Scale*>(at + Part::value_bytes) + lane / 4,
                                   (lead + chunk * Part::cols) & (group - 1), shape_.group_shift, scaled};
       if (rows > 8)
-        multiply_chunk<Codec, 2, false>(view, {token_0, token_1}, zeros, lane, sums);
+        multiply_chunk<Codec, 2, false>(view, {token_0, token_1}, lane, sums);
       else if (Codec::always_scaled && group == Codec::scale_cols)
-        multiply_chunk<Codec, 1, Codec::always_scaled>(view, {token_0, token_1}, zeros, lane, sums);
+        multiply_chunk<Codec, 1, Codec::always_scaled>(view, {token_0, token_1}, lane, sums);
       else
-        multiply_chunk<Codec, 1, false>(view, {token_0, token_1}, zeros, lane, sums);
+        multiply_chunk<Codec, 1, false>(view, {token_0, token_1}, lane, sums);
       token_0 += Part::cols << shape_.along_shift, token_1 += Part::cols << shape_.along_shift;
-      if constexpr (Codec::small_zero != 0)
-        for (int i = 0; i < 4; ++i) zeros[i / 2][i % 2] += Part::cols / Codec::scale_cols << shape_.along_shift;
       __syncwarp();
       feed_.load(turn_);
       turn_ = turn_ + 1 == Codec::ring_depth ? 0 : turn_ + 1;
@@ -69,10 +62,11 @@ class Consumer {
   int turn_ = 0;
 };
 
-/// All items of a block. `consumer` multiplies, of a warp's rows of tiles.
-template <class Codec, class Consumer>
-__device__ void multiply_items(const ProductJob& job, const MmaShape& shape, const BlockWork& work, Stage<Codec>& stage,
-                               Consumer& consumer, Writer& writer) {
+/// All items of a block.
+template <class Codec>
+__device__ void multiply_items(const MmaShape& shape, const BlockWork& work, Stage<Codec>& stage,
+                               Consumer<Codec>& consumer, Writer& writer) {
+  const ProductJob& job = work.job();
   const WarpPlace place(shape);
   const int padded = shape.chunks * Chunk<Codec>::cols, teams = shape.warps >> shape.along_shift;
   for (int item = work.begin(); item < work.end();) {
@@ -90,9 +84,10 @@ __device__ void multiply_items(const ProductJob& job, const MmaShape& shape, con
           if (some)
             consumer.multiply(stage, first, rows, {from / Chunk<Codec>::cols, until / Chunk<Codec>::cols}, sums);
         }
-        if constexpr (Codec::small)
+        constexpr float unit = Codec::small ? Codec::small_unit : Codec::unit;
+        if constexpr (unit != 1)
           for (auto& fragment : sums)
-            for (float& sum : fragment) sum *= Codec::small_unit;
+            for (float& sum : fragment) sum *= unit;
         if (some) writer.write(sums, row + place.team, first, rows);
       }
     }
@@ -119,7 +114,7 @@ __global__ void __launch_bounds__(32 * most_warps, 1) multiply(const ProductJob 
   for (int i = 0; i < Codec::ring_depth; ++i) feed.load(i);
   Consumer<Codec> consumer(job, shape, place, ring, feed);
   Writer writer(job, shape, work, totals);
-  multiply_items(job, shape, work, stage, consumer, writer);
+  multiply_items(shape, work, stage, consumer, writer);
 }
 
 /// How warps stand. With few rows, they share long rows of the matrix; with many, warps side by side share the staged
@@ -151,8 +146,8 @@ void launch_mma(ProductJob job, double average_rows, cudaStream_t stream) {
   const int padded = shape.chunks * Chunk<Codec>::cols, batch = Chunk<Codec>::cols << shape.along_shift;
   const int fixed = shape.warps * ring_bytes<Codec> + shape.sum_bytes + list_bytes(job);
   constexpr int enough_rows = 64;
-  shape.stage_values = std::min((room - fixed) / 2, enough_rows * staged_row<Codec>(padded)) / 8 * 8;
-  job.cap = std::min(mma_rows, shape.stage_values / staged_row<Codec>(std::min(batch, padded)));
+  shape.stage_values = std::min((room - fixed) / 2, enough_rows * (padded + Codec::stage_pad)) / 8 * 8;
+  job.cap = std::min(mma_rows, shape.stage_values / (std::min(batch, padded) + Codec::stage_pad));
   divide_rows(job);
   launch_persistent(multiply<Codec>, job, {32 * shape.warps, fixed + shape.stage_values * 2, stream, items_of(job)},
                     shape);

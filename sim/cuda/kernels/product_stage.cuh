@@ -5,15 +5,6 @@
 
 namespace specstep::cuda {
 
-/// Values that a staged row takes. Behind its columns lie, where a code of zero is none, the sums of scale groups; then
-/// what brings the next row to other banks.
-template <class Codec>
-__host__ __device__ constexpr int staged_row(int cols) {
-  constexpr int bank_values = 64;
-  const int sums = Codec::small_zero == 0 ? 0 : (cols / Codec::scale_cols * 2 + bank_values - 1) / bank_values;
-  return cols + sums * bank_values + Codec::stage_pad;
-}
-
 /// Rows of the input in shared memory, with zeros where the matrix is padded; columns are counted from the matrix's
 /// lead on. As many rows as fit whole, from those now in use on, stay for what the block does next; of rows that do not
 /// fit whole, a stretch of columns at a time.
@@ -29,7 +20,7 @@ class Stage {
         values_(values),
         padded_(padded),
         batch_(batch),
-        whole_rows_(shape.stage_values / staged_row<Codec>(padded)),
+        whole_rows_(shape.stage_values / (padded + Codec::stage_pad)),
         cols_(padded) {}
 
   /// Begins to fetch the first rows, before any other copies.
@@ -44,20 +35,13 @@ class Stage {
   __device__ void plan(int rows) {
     if (rows == rows_) return;
     rows_ = rows;
-    if (rows <= whole_rows_) {
-      cols_ = padded_;
-      return;
-    }
-    cols_ = min(batch_, padded_);
-    while (cols_ + batch_ < padded_ && rows * staged_row<Codec>(cols_ + batch_) <= shape_.stage_values) cols_ += batch_;
+    const int room = shape_.stage_values / rows - Codec::stage_pad;
+    cols_ = rows <= whole_rows_ ? padded_ : min(max(1, room / batch_) * batch_, padded_);
   }
   __device__ int cols() const { return cols_; }
-  __device__ int stride() const { return staged_row<Codec>(cols_); }
+  __device__ int stride() const { return cols_ + Codec::stage_pad; }
   /// Of the first row fetched.
   __device__ const __nv_bfloat16* values(int first) const { return values_ + (first - begin_) * stride(); }
-
-  /// What a code of zero comes to in each scale group of the row.
-  __device__ const float* zeros(int first) const { return reinterpret_cast<const float*>(values(first) + cols_); }
 
   /// Called by all threads: rows [first, first + rows), columns from `col` on.
   __device__ void fetch(int first, int rows, int col) {
@@ -107,24 +91,14 @@ class Stage {
     }
   }
 
-  /// Times the powers of two that codes are too small by. Neighbouring threads, four values each, also sum scale
-  /// groups.
+  /// Times what small codes are too small by.
   __device__ void enlarge(int rows, int cols) const {
-    constexpr std::uint32_t minus_zero = 0x80008000;
+    constexpr std::uint32_t factor = 0x5F805F80, minus_zero = 0x80008000;  // 2^64
     const int threads = static_cast<int>(blockDim.x);
     for (int row = 0; row < rows; ++row)
       for (int at = static_cast<int>(threadIdx.x) * 4; at < cols; at += threads * 4) {
         auto* four = reinterpret_cast<uint2*>(values_ + row * stride() + at);
-        const uint2 v = *four;
-        *four = {fma_pair(v.x, Codec::small_tokens.x, minus_zero), fma_pair(v.y, Codec::small_tokens.y, minus_zero)};
-        if constexpr (Codec::small_zero != 0) {
-          constexpr int each = Codec::scale_cols / 4;
-          float sum = (__uint_as_float(v.x << 16) + __uint_as_float(v.x & 0xFFFF0000)) +
-                      (__uint_as_float(v.y << 16) + __uint_as_float(v.y & 0xFFFF0000));
-          for (int step = 1; step < each; step *= 2) sum += __shfl_xor_sync(~0U, sum, step);
-          auto* sums = reinterpret_cast<float*>(values_ + row * stride() + cols_);
-          if (at / 4 % each == 0) sums[at / Codec::scale_cols] = sum * (-Codec::small_zero / Codec::small_unit);
-        }
+        *four = {fma_pair(four->x, factor, minus_zero), fma_pair(four->y, factor, minus_zero)};
       }
     __syncthreads();
   }

@@ -6,7 +6,6 @@
 namespace specstep::cuda {
 
 using Sums = float[mma_rows / 8][4];  // of a warp's 16 weight rows and up to 16 tokens
-using ZeroSums = const float * [mma_rows / 8][2];
 
 __device__ inline void mma_16816(float (&d)[4], const std::uint32_t (&a)[4], uint2 b) {
   asm("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, "
@@ -70,12 +69,11 @@ struct Tokens {
   }
 };
 
-/// sums += chunk tokens, of small codes times 1 / Codec::small_unit. Products of a scale group are summed first and
-/// scaled once, in fp32. `tokens`: staged values of this thread's token of each fragment, from the chunk's first column
-/// on; `zeros`: of each fragment's two tokens whose sums this thread holds, what codes of zero come to in each group.
+/// sums += chunk tokens, in the codec's unit. Products of a scale group are summed first and scaled once, in fp32.
+/// `tokens`: staged values of this thread's token of each fragment, from the chunk's first column on.
 template <class Codec, int fragments, bool finest>
 __device__ void multiply_chunk(const ChunkView<Codec>& chunk, const __nv_bfloat16* const (&tokens)[mma_rows / 8],
-                               const ZeroSums& zeros, int lane, Sums& sums) {
+                               int lane, Sums& sums) {
   constexpr int each = Codec::scale_cols;
 #pragma unroll
   for (int tile = 0; tile < Chunk<Codec>::cols / Codec::cols; ++tile) {
@@ -85,14 +83,6 @@ __device__ void multiply_chunk(const ChunkView<Codec>& chunk, const __nv_bfloat1
     Sums part = {};
 #pragma unroll
     for (int step = 0; step < Codec::cols / 16; ++step) {
-      if constexpr (Codec::small_zero != 0)
-        if (step * 16 % each == 0) {
-          const int group = (tile * Codec::cols + step * 16) / each;
-#pragma unroll
-          for (int j = 0; j < fragments; ++j)
-#pragma unroll
-            for (int i = 0; i < 4; ++i) part[j][i] = zeros[j][i % 2][group];
-        }
       std::uint32_t a[4];
       if constexpr (Codec::small)
         Codec::unpack_small(words.w[step], a);

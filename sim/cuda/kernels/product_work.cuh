@@ -69,6 +69,7 @@ class BlockWork {
     begin_ = static_cast<int>(each * blockIdx.x + min(blockIdx.x, more));
     end_ = begin_ + static_cast<int>(each + (blockIdx.x < more ? 1 : 0));
   }
+  __device__ const ProductJob& job() const { return job_; }
   __device__ int begin() const { return begin_; }
   __device__ int end() const { return end_; }
 
