@@ -89,6 +89,29 @@ TEST(Cycle, HostWorkIsCountedByLaunch) {
   }
 }
 
+// What the host does in front of a pass does not get less because it launches more.
+TEST(Cycle, EagerHostWorkIsTheCapturedWorkWhereItIsNotGiven) {
+  const auto host = [&](const std::string& verify) {
+    const RunResult r = run({chain3, rate, "engine.phases.verify=eager",
+                             "engine.cycle={rules: sglang_v2, host: {verify: {" + verify + "}}}"});
+    return part(*phase(r, PassKind::verify), Part::host) / us;
+  };
+  EXPECT_NEAR(host("captured_us: 523"), 523, 1e-6);
+  EXPECT_NEAR(host("captured_us: 523, eager_us: 700"), 700, 1e-6);
+  EXPECT_NEAR(host("eager_us: 700"), 700, 1e-6);
+}
+
+TEST(Cycle, GraphsNeverCostSpeed) {
+  for (const char* name : {"kimi-k2.6/mtp3", "seed/eagle3", "llama-3.3-70b-8x-h200", "deepseek-r1-fp4-8x-b200"}) {
+    const auto speed = [&](const std::vector<std::string>& sets) {
+      const RunConfig config = load_run(name, sets);
+      const RunResult r = run_benchmark(config, *make_executor(config));
+      return r.metrics.at(config.speculative() ? "speculative.tok_s" : "decode.tok_s").value;
+    };
+    EXPECT_LE(speed({"engine.graph.mode=none"}), speed({})) << name;
+  }
+}
+
 TEST(Cycle, ACycleLastsAsLongAsTheHostIsBusy) {
   const auto with = [&](double us_of_host) {
     return value(run({chain3, rate,
