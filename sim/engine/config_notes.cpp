@@ -86,9 +86,9 @@ std::vector<std::string> machine_notes(const RunConfig& config) {
 std::vector<std::string> tree_notes(const SpeculationSpec& s) {
   if (!s.tree || s.tree->topk < 2 || !s.acceptance || !s.acceptance->ranks.empty()) return {};
   return {
-      formatted("the tree's {} guesses a step cost and gain nothing: this acceptance is told by depth; "
-                "speculation.acceptance.ranks tells the chance of each guess. The acceptance rate is accepted drafts "
-                "by depth, {} here, not by nodes",
+      formatted("acceptance is told by depth: another width of the tree than {} guesses a step would cost or save time "
+                "and accept as much; speculation.acceptance.ranks tells the chance of each guess. The acceptance "
+                "rate is accepted drafts by depth, {} here, not by nodes",
                 s.tree->topk, s.tree->steps)};
 }
 

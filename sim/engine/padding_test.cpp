@@ -26,36 +26,57 @@ TEST(Padding, ReadsNoCache) {
     }
 }
 
-bool is_captured(const RunConfig& config, PassKind kind) {
-  return choose_launch(config, kind, config.workload.batch).launch != Launch::eager;
+std::string whole_numbers(std::int64_t last) {
+  std::string out = "1";
+  for (std::int64_t i = 2; i <= last; ++i) out += "," + std::to_string(i);
+  return out;
 }
 
-// One sequence more never lowers what all get, but where it leaves the captured sizes.
-TEST(Padding, OneSequenceMoreNeverCosts) {
-  for (const std::string& name : runs) {
-    const RunConfig base = load_run(name);
+// Where every size is captured no pass is padded, and one sequence more never lowers what all get together.
+TEST(Padding, WithoutItOneSequenceMoreNeverCosts) {
+  for (const std::string name : {"seed/eagle3", "llama-3.1-8b-1x-h100"}) {
+    const RunConfig base = load_run(name, {"engine.graph={sizes: [" + whole_numbers(700) + "]}"});
     solving::PlanShelf shelf;
     solving::Prices prices(base, shelf);
     for (const std::int64_t context : {100, 120000}) {
       double plain = 0, drafted = 0;
-      bool plain_captured = true, drafted_captured = true;
       for (std::int64_t batch = 1; batch <= 130; ++batch) {
-        const RunConfig config = solving::with(base, batch, base.speculation.draft_length);
-        const solving::Point point = prices.at(config, context);
-        const bool captured = is_captured(config, PassKind::decode);
-        if (captured == plain_captured) {
-          EXPECT_GE(point.plain_tok_s(batch), plain) << name << " at " << context << ", batch " << batch;
-        }
+        const solving::Point point = prices.at(solving::with(base, batch, base.speculation.draft_length), context);
+        EXPECT_GE(point.plain_tok_s(batch), plain) << name << " at " << context << ", batch " << batch;
+        EXPECT_GE(point.tok_s(batch), drafted) << name << " at " << context << ", batch " << batch;
         plain = point.plain_tok_s(batch);
-        plain_captured = captured;
-        if (!config.speculative()) continue;
-        EXPECT_GE(point.break_even(), 1) << name << " at " << context << ", batch " << batch;
-        const bool verify = is_captured(config, PassKind::verify);
-        if (verify == drafted_captured) {
-          EXPECT_GE(point.tok_s(batch), drafted) << name << " at " << context << ", batch " << batch;
-        }
         drafted = point.tok_s(batch);
-        drafted_captured = verify;
+      }
+    }
+  }
+}
+
+// A padded step lasts at least as long as the very batch would and at most as long as a batch of the captured size; a
+// cycle never ends before a plain step does; and what padding takes from all sequences together stays small.
+TEST(Padding, LiesBetweenTheBatchAndTheCapturedSize) {
+  const std::string exact = "engine.graph={sizes: [" + whole_numbers(700) + "]}";
+  for (const std::string& name : runs) {
+    const RunConfig base = load_run(name), unpadded = load_run(name, {exact});
+    solving::PlanShelf shelf, other_shelf;
+    solving::Prices prices(base, shelf), exact_prices(unpadded, other_shelf);
+    const auto at = [&](bool padded, std::int64_t batch, std::int64_t context) {
+      const RunConfig& config = padded ? base : unpadded;
+      return (padded ? prices : exact_prices)
+          .at(solving::with(config, batch, config.speculation.draft_length), context);
+    };
+    for (const std::int64_t context : {100, 120000}) {
+      double before = 0;
+      for (const std::int64_t batch : {1, 2, 3, 4, 5, 8, 9, 12, 13, 16, 17, 24, 25, 32, 33, 64, 65, 128}) {
+        const LaunchChoice choice = choose_launch(base, PassKind::decode, batch);
+        if (choice.launch == Launch::eager) continue;
+        const solving::Point point = at(true, batch, context);
+        const double tiny = 1 + 1e-12;
+        EXPECT_GE(point.step * tiny, at(false, batch, context).step) << name << ' ' << context << ' ' << batch;
+        EXPECT_LE(point.step, at(false, choice.padded_batch, context).step * tiny)
+            << name << ' ' << context << ' ' << batch;
+        EXPECT_GE(point.break_even(), 1) << name << ' ' << context << ' ' << batch;
+        EXPECT_GE(point.plain_tok_s(batch), 0.92 * before) << name << ' ' << context << ' ' << batch;
+        before = point.plain_tok_s(batch);
       }
     }
   }
