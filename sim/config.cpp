@@ -9,6 +9,7 @@
 #include "model/base/units.h"
 #include "model/build_plan.h"
 #include "sim/capabilities.h"
+#include "sim/engine/run_checks.h"
 #include "sim/report/metrics.h"
 
 namespace specstep {
@@ -338,6 +339,7 @@ void check(const RunConfig& r, Checker& c) {
     c.fail("parallel.attention_data", formatted("is {}", r.parallel.attention_data),
            formatted("at most the batch ({}): an attention group without a sequence would idle", r.workload.batch));
   check_draft(r, c);
+  check_engine(r, c);
   check_host_backends(r, c);
   if (r.comm.what_if && r.measure.executor != ExecutorKind::cost)
     c.fail("comm.what_if", "is read by the cost executor only", "measure.executor cost, or leave it out");

@@ -88,9 +88,10 @@ CostExecutor::CostExecutor(const RunConfig& config)
   if (config.speculative() && verify_projects_context(config)) projected_ = config.stack.attention;
 }
 
-KernelPrice CostExecutor::kernel_price(const Op& op) const {
+/// Engines attend a prompt with another kernel than decode and verify passes.
+KernelPrice CostExecutor::kernel_price(const Op& op, PassKind kind) const {
   const auto* attention = std::get_if<Attention>(&op);
-  if (!attention || !kernels_.split_attention) return price_kernel(gpu_, op);
+  if (!attention || !kernels_.split_attention || kind == PassKind::prefill) return price_kernel(gpu_, op);
   return price_split_attention(gpu_, *kernels_.split_attention, *attention);
 }
 
@@ -155,7 +156,8 @@ std::unique_ptr<PreparedPlan> CostExecutor::prepare(Plan plan, Launch launch) {
       } else {
         const auto* attention = std::get_if<Attention>(&step.op);
         const bool projects = projected_ && attention && priced->plan().shape.kind == PassKind::verify;
-        const KernelPrice price = projects ? price_projected(gpu_, *projected_, *attention) : kernel_price(step.op);
+        const KernelPrice price = projects ? price_projected(gpu_, *projected_, *attention)
+                                           : kernel_price(step.op, priced->plan().shape.kind);
         if (projects)
           priced->note("verify attends as prompts do: every pass projects the cached latents of its whole context");
         last.span = {price.seconds, price.provenance, false};

@@ -59,6 +59,18 @@ TEST(CostExecutor, AnEagerPassLastsAtLeastItsLaunches) {
   EXPECT_GT(eager.seconds, price(config, PassKind::decode).seconds);
 }
 
+// Blocks over parts of the cache, and queries that read it each for itself, are how decode and verify passes attend. A
+// prompt of the same engine takes as long as that of one without such a kernel.
+TEST(CostExecutor, PromptsDoNotAttendAsDecodeDoes) {
+  const auto attention = [](PassKind kind, const std::vector<std::string>& sets) {
+    return price(load_run("kimi-k2.6/mtp3", sets), kind).parts[static_cast<std::size_t>(Part::attention)];
+  };
+  const std::string prompt = "workload.prompt_tokens=8000";
+  const std::string bare = "engine.kernels={queries_share_cache: true}";
+  EXPECT_DOUBLE_EQ(attention(PassKind::prefill, {prompt}), attention(PassKind::prefill, {prompt, bare}));
+  EXPECT_GT(attention(PassKind::verify, {prompt}), attention(PassKind::verify, {prompt, bare}));
+}
+
 TEST(CostExecutor, NullBackendIsAnUpperBound) {
   const RunConfig with = load_run("seed/baseline-graph128");
   const RunConfig without = load_run("seed/baseline-graph128", {"comm.backend=\"null\""});
