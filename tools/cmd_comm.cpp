@@ -60,6 +60,7 @@ std::vector<std::string> backends_of(const CommCommand& options) {
 /// A table for each number of ranks.
 std::vector<comm::CommTable> priced(const CommCommand& options, const ConfigLibrary& library) {
   const NamedFabric named = fabric_argument(options.config, options.common, library);
+  check_outputs(options.common);
   comm::Pricer pricer(comm::build_topology(named.spec));
   const int all = comm::gpu_count(pricer.topology());
   std::vector<int> numbers = ranks_of(options);
@@ -106,6 +107,7 @@ void measure(const CommCommand& options, const ConfigLibrary& library) {
   for (const std::string& id : backends_of(options)) comm::backend(id);  // names that do not exist
   const DeviceQuery query{ranks_of(options), comm::parse_sizes(options.bytes), backends_of(options),
                           value_of<DType>(options.dtype), model ? &*model : nullptr};
+  check_outputs(options.common);
   run_on_devices(options.devices, query, options.common);
 }
 
@@ -115,6 +117,8 @@ void run_comm(const CommCommand& options, const CLI::App& command) {
   refuse_without_measurement(command);
   if (options.config.empty() && options.tables.empty())
     throw InputError(Issue{{"specstep comm"}, "", "nothing to price", "a config, --table FILE, or both"});
+  for (const std::string& file : options.tables) options.common.inputs->emplace_back(file);
+  check_outputs(options.common);
   std::vector<comm::CommTable> tables;
   const std::vector<int> ranks = ranks_of(options);
   if (!options.tables.empty() && ranks.size() > 1)

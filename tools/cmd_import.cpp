@@ -137,6 +137,8 @@ void run_import(const ImportCommand& options) {
     names.push_back(kind.name);
     if (kind.name != options.kind) continue;
     refuse_idle_options(options);
+    options.common.inputs->emplace_back(options.file);
+    check_outputs(options.common);
     const ImportedText out = kind.run(options, library);
     for (const std::string& note : out.notes) say("note: " + note);
     if (options.strict) throw_if_any(out.open);

@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "model/base/formatted.h"
+#include "model/base/printable.h"
 #include "tools/cli.h"
 
 namespace specstep {
@@ -61,10 +62,11 @@ struct Place {
   struct stat is {};  // of what is there already
   bool there = false;
 
+  /// By any name: another spelling, a link to it, or a second name of one file.
   bool same(const Place& other) const {
     if (kind != other.kind) return false;
-    if (kind == Kind::device) return is.st_dev == other.is.st_dev && is.st_ino == other.is.st_ino;
-    return kind == Kind::standard_output || path == other.path;
+    if (kind == Kind::standard_output || (kind == Kind::file && path == other.path)) return true;
+    return there && other.there && is.st_dev == other.is.st_dev && is.st_ino == other.is.st_ino;
   }
   std::string partial() const { return formatted("{}.partial.{}", path.string(), ::getpid()); }
 };
@@ -90,6 +92,7 @@ std::string refusal(const Place& place) {
   if (place.there && ::access(place.path.c_str(), W_OK) != 0) return std::strerror(errno);
   if (place.kind == Place::Kind::device) return "";
   const int file = ::open(place.partial().c_str(), O_CREAT | O_EXCL | O_WRONLY | O_CLOEXEC, 0644);
+  if (file < 0 && place.there) return "no file can be made beside it, to take its place";
   if (file < 0) return std::strerror(errno);
   ::close(file);
   ::unlink(place.partial().c_str());
@@ -142,17 +145,46 @@ void show(const CommonOptions& options, const Output& output) {
   const auto print = [](const std::string& text) { write_all(STDOUT_FILENO, text, "standard output"); };
   if (options.json && !to_file(options.json)) return print(output.json().dump(2) + "\n");
   if (options.csv && !to_file(options.csv)) return print(output.csv());
-  if (!options.quiet) print(output.text);
+  if (!options.quiet) print(printable(output.text));
+}
+
+}  // namespace
+
+namespace {
+
+/// Outputs that are told so far, each at a place of its own.
+struct Taken {
+  std::string option;
+  Place place;
+};
+
+/// Why this option cannot have its place beside those before it and the files that are read, or nothing.
+std::optional<Issue> conflict(const Taken& asked, const std::vector<Taken>& before,
+                              const std::vector<fs::path>& inputs) {
+  const Location at{asked.option, 0, 0};
+  for (const Taken& other : before)
+    if (asked.place.same(other.place))
+      return Issue{at, "", formatted("{} and {} name the same place", other.option, asked.option),
+                   "two different ones"};
+  for (const fs::path& input : inputs)
+    if (asked.place.kind == Place::Kind::file && asked.place.same(place_named(input.string())))
+      return Issue{at, "", formatted("'{}' is an input: this command reads it", asked.place.path.string()),
+                   "another file"};
+  return std::nullopt;
 }
 
 }  // namespace
 
 void check_outputs(const CommonOptions& options) {
   Issues issues;
+  std::vector<Taken> taken;
   const auto check = [&](const char* option, const std::optional<std::string>& target) {
     if (!target) return;
     if (target->empty())
       return issues.push_back({{option, 0, 0}, "", "names no file", "a path, or - for standard output"});
+    Taken asked{option, place_named(*target)};
+    if (auto issue = conflict(asked, taken, *options.inputs)) return issues.push_back(std::move(*issue));
+    taken.push_back(std::move(asked));
     if (const std::string why = refusal(place_named(*target)); !why.empty())
       issues.push_back({{option, 0, 0},
                         "",
@@ -162,13 +194,12 @@ void check_outputs(const CommonOptions& options) {
   check("--json", options.json);
   check("--csv", options.csv);
   check("--save-table", options.saved_table);
-  if (options.json && options.csv && place_named(*options.json).same(place_named(*options.csv)))
-    issues.push_back({{"--csv", 0, 0}, "", "--json and --csv name the same place", "two different ones"});
   throw_if_any(issues);
 }
 
 void deliver(const CommonOptions& options, const Output& output) {
   if (options.csv && !output.csv) throw InputError(Issue{{"--csv", 0, 0}, "", "this command has no table", "--json"});
+  check_outputs(options);
   try {
     write_files(options, output);
   } catch (const Error&) {

@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "comm/dispatch.h"
+#include "comm/island_plan.h"
 #include "model/base/formatted.h"
 #include "model/base/units.h"
 #include "sim/comm_served.h"
@@ -103,7 +104,7 @@ std::string CostExecutor::carrier(const comm::Call& call, PricedPlan& plan) {
     plan.note(choice_note(call, chosen));
     return chosen.used;
   }
-  if (choice || (!reduces && comm::refusal(asked, pricer_.topology(), call))) {
+  if (choice || (!reduces && backend_refusal(comm_, asked, pricer_.topology(), call))) {
     if (!choice) plan.note(formatted("{}: {} has none, nccl carries it, as engines do", name_of(call.kind), asked));
     return "nccl";
   }
@@ -113,10 +114,12 @@ std::string CostExecutor::carrier(const comm::Call& call, PricedPlan& plan) {
 
 /// What was measured on the machine, else what its fabric gives.
 comm::CommPrice CostExecutor::price_of(const std::string& backend, const comm::Call& call, PricedPlan& plan) {
+  if (const auto* islands = backend == "island" ? asked_islands(comm_, call.ranks) : nullptr)
+    return comm::price_in(*islands, pricer_.topology(), call);
   const std::optional<double> measured = collectives_ ? collectives_->seconds(backend, call) : std::nullopt;
   if (!measured) return pricer_.price(backend, call);
-  plan.note(formatted("{} of {} B by {}: {} from measured times, {}", name_of(call.kind), grouped(call.bytes), backend,
-                      seconds_text(*measured), collectives_->name));
+  plan.note(formatted("{} of {} B by {}: {} from measured times{}{}", name_of(call.kind), grouped(call.bytes), backend,
+                      seconds_text(*measured), collectives_->name.empty() ? "" : ", ", collectives_->name));
   return {*measured, "measured", "", comm::Provenance::measured, false};
 }
 

@@ -45,9 +45,11 @@ void check(const EngineSpec& e, Checker& c) {
     c.fail("version", formatted("is '{}'", e.version), "numbers with points, as in 0.5.9, or leave it out");
   const bool vllm = e.preset == EnginePreset::vllm;
   if (vllm && e.graph.max_batch)
-    c.fail("graph.max_batch", "has no meaning here", "vllm counts tokens: graph.max_tokens");
+    c.fail("graph.max_batch", "has no meaning here",
+           "vllm counts tokens: graph.max_tokens; the profile engine=vllm sets neither");
   if (!vllm && e.graph.max_tokens)
-    c.fail("graph.max_tokens", "has no meaning here", name_of(e.preset) + " counts sequences: graph.max_batch");
+    c.fail("graph.max_tokens", "has no meaning here",
+           formatted("{0} counts sequences: graph.max_batch; the profile engine={0} sets neither", name_of(e.preset)));
   const bool known =
       !e.graph.mode || vllm || *e.graph.mode == GraphMode::none || *e.graph.mode == GraphMode::full_decode_only;
   if (!known)
