@@ -74,6 +74,7 @@ std::vector<comm::CommTable> priced(const CommCommand& options, const ConfigLibr
                              formatted("at most the {} GPU{} of {}", all, all == 1 ? "" : "s", named.name)});
     tables.push_back(
         comm::comm_table(pricer, {call_of(options, ranks), comm::parse_sizes(options.bytes), backends_of(options)}));
+    tables.back().notes.insert(tables.back().notes.end(), named.notes.begin(), named.notes.end());
   }
   return tables;
 }

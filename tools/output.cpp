@@ -3,6 +3,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <nlohmann/json.hpp>
@@ -148,58 +149,63 @@ void show(const CommonOptions& options, const Output& output) {
   if (!options.quiet) print(printable(output.text));
 }
 
-}  // namespace
-
-namespace {
-
-/// Outputs that are told so far, each at a place of its own.
-struct Taken {
-  std::string option;
+/// An output that was asked for.
+struct Asked {
+  std::string option, target;
   Place place;
 };
 
-/// Why this option cannot have its place beside those before it and the files that are read, or nothing.
-std::optional<Issue> conflict(const Taken& asked, const std::vector<Taken>& before,
-                              const std::vector<fs::path>& inputs) {
-  const Location at{asked.option, 0, 0};
-  for (const Taken& other : before)
-    if (asked.place.same(other.place))
-      return Issue{at, "", formatted("{} and {} name the same place", other.option, asked.option),
-                   "two different ones"};
-  for (const fs::path& input : inputs)
-    if (asked.place.kind == Place::Kind::file && asked.place.same(place_named(input.string())))
-      return Issue{at, "", formatted("'{}' is an input: this command reads it", asked.place.path.string()),
-                   "another file"};
-  return std::nullopt;
+std::vector<Asked> asked_outputs(const CommonOptions& options) {
+  std::vector<Asked> out;
+  const auto add = [&](const char* option, const std::optional<std::string>& target) {
+    if (target) out.push_back({option, *target, place_named(*target)});
+  };
+  add("--json", options.json);
+  add("--csv", options.csv);
+  add("--save-table", options.saved_table);
+  return out;
+}
+
+/// Outputs that are an input or another output.
+Issues conflicts(const std::vector<Asked>& outputs, const std::vector<fs::path>& inputs) {
+  Issues issues;
+  for (std::size_t i = 0; i < outputs.size(); ++i) {
+    const Asked& asked = outputs[i];
+    if (asked.target.empty()) continue;
+    const auto report = [&](std::string what, const char* allowed) {
+      issues.push_back({{asked.option, 0, 0}, "", std::move(what), allowed});
+    };
+    for (std::size_t k = 0; k < i; ++k)
+      if (asked.place.same(outputs[k].place))
+        report(formatted("{} and {} name the same place", outputs[k].option, asked.option), "two different ones");
+    const bool read = std::any_of(inputs.begin(), inputs.end(),
+                                  [&](const fs::path& input) { return asked.place.same(place_named(input.string())); });
+    if (read && asked.place.kind == Place::Kind::file)
+      report(formatted("'{}' is an input: this command reads it", asked.target), "another file");
+  }
+  return issues;
 }
 
 }  // namespace
 
 void check_outputs(const CommonOptions& options) {
-  Issues issues;
-  std::vector<Taken> taken;
-  const auto check = [&](const char* option, const std::optional<std::string>& target) {
-    if (!target) return;
-    if (target->empty())
-      return issues.push_back({{option, 0, 0}, "", "names no file", "a path, or - for standard output"});
-    Taken asked{option, place_named(*target)};
-    if (auto issue = conflict(asked, taken, *options.inputs)) return issues.push_back(std::move(*issue));
-    taken.push_back(std::move(asked));
-    if (const std::string why = refusal(place_named(*target)); !why.empty())
-      issues.push_back({{option, 0, 0},
-                        "",
-                        formatted("'{}' cannot be written: {}", *target, why),
+  const std::vector<Asked> outputs = asked_outputs(options);
+  Issues issues = conflicts(outputs, *options.inputs);
+  for (const Asked& asked : outputs) {
+    const Location at{asked.option, 0, 0};
+    if (asked.target.empty()) {
+      issues.push_back({at, "", "names no file", "a path, or - for standard output"});
+    } else if (const std::string why = refusal(asked.place); !why.empty()) {
+      issues.push_back({at, "", formatted("'{}' cannot be written: {}", asked.target, why),
                         "a file in a folder that can be written, or - for standard output"});
-  };
-  check("--json", options.json);
-  check("--csv", options.csv);
-  check("--save-table", options.saved_table);
+    }
+  }
   throw_if_any(issues);
 }
 
 void deliver(const CommonOptions& options, const Output& output) {
   if (options.csv && !output.csv) throw InputError(Issue{{"--csv", 0, 0}, "", "this command has no table", "--json"});
-  check_outputs(options);
+  throw_if_any(conflicts(asked_outputs(options), *options.inputs));
   try {
     write_files(options, output);
   } catch (const Error&) {

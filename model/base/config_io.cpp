@@ -132,7 +132,7 @@ class Reader final : public Visitor {
     if (!door.list_key.empty()) spell_out_indices(door.list_key);
     const bool named = !door.part.empty() && node_->kind == Node::Kind::scalar;
     if (!named) forget_replaced();
-    if (context_.open_files.size() > opened) tell_changes(local);
+    if (!door.part.empty()) tell_changes(local);
     read_map(door, local);
     context_.open_files.resize(opened);
   }
@@ -217,7 +217,7 @@ class Reader final : public Visitor {
     return true;
   }
 
-  /// A part whose keys are changed is no longer what its file calls it.
+  /// A part whose keys are changed is no longer what its name says.
   void tell_changes(Node& part) const {
     std::vector<std::string> changed = laid_over_;
     for (const Override& o : context_.overrides)
@@ -231,7 +231,8 @@ class Reader final : public Visitor {
           changed.begin() + static_cast<std::ptrdiff_t>(i))
         keys += (keys.empty() ? "" : ", ") + changed[i];
     }
-    name->text += formatted(" ({} changed)", keys);
+    const std::string suffix = formatted(" ({} changed)", keys);
+    if (!name->text.ends_with(suffix)) name->text += suffix;
   }
 
   bool open_part(Node& local, std::string_view folder) {

@@ -87,6 +87,7 @@ TEST_F(Garage, AChangedPartSaysSoInItsName) {
   EXPECT_EQ(read({"wheel.size=4", "wheel.name=square"}).wheel.name, "square");
   EXPECT_EQ(read({"wheel={base: round, size: 9}"}).wheel.name, "rim (size changed)");
   EXPECT_EQ(read({"wheel={name: mine, size: 9}"}).wheel.name, "mine");
+  EXPECT_EQ(read({"wheel={name: mine, size: 9}", "wheel.size=8"}).wheel.name, "mine (size changed)");
 }
 
 TEST_F(Garage, AFileThatCannotBeAPartIsToldWhereItIsNamed) {
