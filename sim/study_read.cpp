@@ -129,7 +129,7 @@ class StudyReader {
     Issues faults;
     const auto path = library_->find(text, "runs", at.line > 0 ? at.file : "", at, key);
     const yaml::Node run = load_with_base(path, &faults, files_);
-    if (is_study(run)) throw InputError(Issue{at, key, formatted("'{}' is a study", text), "a run"});
+    if (is_study(run)) throw InputError(Issue{at, key, formatted("'{}' is a study, of many runs", text), "a run"});
     return read_config<RunConfig>(run, options, nullptr, std::move(faults));
   }
 
@@ -172,7 +172,9 @@ class StudyReader {
       for (const Issue& issue : e.issues()) {
         const std::string key = set_key(issue.at.file);
         const Location& at = place_of(key.empty() ? where : where + ".set." + key, sources_, root_.at);
-        issues_.push_back({at, where, issue.key.empty() ? issue.what : issue.key + ": " + issue.what, issue.allowed});
+        issues_.push_back(
+            {at, where, issue.key.empty() || issue.key.starts_with(where) ? issue.what : issue.key + ": " + issue.what,
+             issue.allowed});
       }
     }
   }
@@ -198,7 +200,7 @@ ReadStudy read_study(const yaml::Node& root, const ReadOptions& options, Sources
   Sources places;
   ReadOptions of_runs = options;
   of_runs.refuses_part = [](const yaml::Node& file, std::string_view folder) -> std::string {
-    return folder == "runs" && is_study(file) ? "is a study" : "";
+    return folder == "runs" && is_study(file) ? "is a study, of many runs" : "";
   };
   auto config = read_config<StudyConfig>(root, of_runs, &places, std::move(issues));
   ReadStudy out = StudyReader(root, options, places).read(std::move(config));

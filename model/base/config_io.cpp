@@ -251,7 +251,7 @@ class Reader final : public Visitor {
       local = load_with_base(file, &context_.issues, context_.options.files);
       const auto& refuses = context_.options.refuses_part;
       if (const std::string why = refuses ? refuses(local, folder) : ""; !why.empty())
-        throw InputError(Issue{{file.string()}, "", why, ""});
+        throw InputError(Issue{{file.string()}, "", why, "a file of another kind"});
       context_.open_files.push_back(file);
       return true;
     } catch (const InputError& e) {

@@ -246,8 +246,8 @@ void check(const GraphSpec& g, Checker& c) {
     if (sizes[i] <= sizes[i - 1])
       c.fail(formatted("sizes[{}]", i), formatted("is {} behind {}", sizes[i], sizes[i - 1]), "sizes ascending");
   check_range(c, "piece_launch_us", g.piece_launch_us, {.min = 0, .max = 1e6});
-  if (g.sizes && g.max_batch) c.fail("max_batch", "is given beside sizes", "auto: the sizes decide");
-  if (g.sizes && g.max_tokens) c.fail("max_tokens", "is given beside sizes", "auto: the sizes decide");
+  if (!sizes.empty() && g.max_batch) c.fail("max_batch", "is given beside sizes", "auto: the sizes decide");
+  if (!sizes.empty() && g.max_tokens) c.fail("max_tokens", "is given beside sizes", "auto: the sizes decide");
 }
 
 }  // namespace specstep

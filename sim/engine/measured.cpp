@@ -161,7 +161,10 @@ class Measured {
       sum.seconds += one.seconds;
       for (std::size_t p = 0; p < part_count; ++p) sum.parts[p] += one.parts[p];
       sum.spans.resize(one.spans.size());
-      for (std::size_t s = 0; s < one.spans.size(); ++s) sum.spans[s].seconds += one.spans[s].seconds;
+      for (std::size_t s = 0; s < one.spans.size(); ++s) {
+        sum.spans[s].seconds += one.spans[s].seconds;
+        sum.spans[s].provenance = one.spans[s].provenance;
+      }
       last = std::move(one);
     }
     std::vector<double> passes;
