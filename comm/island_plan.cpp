@@ -54,6 +54,35 @@ std::vector<Islands> island_plans(const Topology& topology, int ranks) {
   return plans;
 }
 
+std::optional<DivisionFault> division_fault(const Islands& islands) {
+  const int ranks = ranks_of(islands);
+  std::vector<bool> seen(static_cast<std::size_t>(ranks));
+  for (std::size_t i = 0; i < islands.size(); ++i) {
+    if (islands[i].empty()) return DivisionFault{formatted("[{}]", i), "is empty", "one rank or more"};
+    if (islands[i].size() != islands.front().size())
+      return DivisionFault{formatted("[{}]", i), formatted("has {} ranks", islands[i].size()),
+                           formatted("{}, as the first: islands are equally large", islands.front().size())};
+    for (std::size_t j = 0; j < islands[i].size(); ++j) {
+      const int rank = islands[i][j];
+      const std::string key = formatted("[{}][{}]", i, j);
+      if (rank < 0 || rank >= ranks)
+        return DivisionFault{
+            key, formatted("is {}", rank),
+            formatted("a rank below {}: so many ranks are named, each of 0 to {} once", ranks, ranks - 1)};
+      if (seen[static_cast<std::size_t>(rank)])
+        return DivisionFault{key, formatted("names rank {} again", rank), "each rank in one island"};
+      seen[static_cast<std::size_t>(rank)] = true;
+    }
+  }
+  return std::nullopt;
+}
+
+int ranks_of(const Islands& islands) {
+  std::size_t ranks = 0;
+  for (const auto& members : islands) ranks += members.size();
+  return static_cast<int>(ranks);
+}
+
 Islands cheapest_islands(const Topology& topology, int ranks) {
   constexpr double bytes = 65536;
   if (gpu_count(topology) < ranks)

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <vector>
 
+#include "comm/island_plan.h"
 #include "model/base/formatted.h"
 
 namespace specstep::comm {
@@ -21,17 +22,18 @@ void describe(Fields& f, OwnSettings& s) {
              {.min = 0, .max = 64});
   f.optional("largest_kib", s.largest_kib, "KiB of a call in one piece, which sizes the inboxes; 0: chosen",
              {.min = 0, .max = 65536});
-  f.optional(
-      "islands", s.islands,
-      "island: lists of ranks, equally long; those at the same place of their lists exchange. Empty: the cheapest "
-      "division by the fabric's switches, roots or sockets",
-      {.min = 0, .max = 7});
+  f.optional("islands", s.islands,
+             "island: lists of ranks, equally long, each rank once; those at the same place of their lists exchange. "
+             "Empty: the "
+             "cheapest division by the fabric's switches, roots or sockets",
+             {.min = 0, .max = 7});
   f.optional("nvls", s.nvls, "nvls: true allows sums in the NVLink switch; it is not used otherwise");
 }
 
 void check(const OwnSettings& s, Checker& c) {
   must_be_one_of({"sentinel", "ll"}, "wire", s.wire, c);
   must_be_one_of({"push", "pull"}, "transfer", s.transfer, c);
+  if (const auto fault = division_fault(s.islands)) c.fail("islands" + fault->key, fault->what, fault->allowed);
 }
 
 std::string text_of_islands(const std::vector<std::vector<int>>& islands) {

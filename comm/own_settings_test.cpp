@@ -31,6 +31,17 @@ TEST(OwnSettings, RefusesWhatNoRankIs) {
   EXPECT_THAT(refused("{wire: ll128}"), HasSubstr("sentinel"));
 }
 
+// Each of the ranks 0 to n - 1 once, in islands of one size.
+TEST(OwnSettings, RefusesListsThatDivideNoRanks) {
+  EXPECT_THAT(refused("{islands: [[0, 1, 2, 3], [4, 5, 6, 6]]}"), HasSubstr("islands[1][3]: names rank 6 again"));
+  EXPECT_THAT(refused("{islands: [[0, 1], [2, 4]]}"), HasSubstr("islands[1][1]: is 4; a rank below 4"));
+  EXPECT_THAT(refused("{islands: [[0, 1, 2], [3]]}"), HasSubstr("islands[1]: has 1 ranks; 3, as the first"));
+  EXPECT_THAT(refused("{islands: [[], []]}"), HasSubstr("islands[0]: is empty"));
+  EXPECT_THAT(refused("{islands: [[0, 1], []]}"), HasSubstr("islands[1]: is empty"));
+  for (const char* good : {"[[0, 1], [2, 3]]", "[[0], [1], [2], [3]]", "[[0, 1, 2, 3]]", "[[3, 1], [2, 0]]", "[]"})
+    EXPECT_NO_THROW(settings(std::string("{islands: ") + good + "}")) << good;
+}
+
 TEST(OwnSettings, TextsDifferWhereSettingsDo) {
   EXPECT_NE(text_of(settings("{islands: [[0, 1], [2, 3]]}")), text_of(settings("{islands: [[0, 1, 2, 3]]}")));
   EXPECT_NE(text_of(settings("{islands: [[0, 1], [2, 3]]}")), text_of(settings("{}")));

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "comm/backend.h"
+#include "comm/island_plan.h"
 #include "comm/schedules/schedules.h"
 #include "comm/test_fabrics.h"
 
@@ -53,6 +54,26 @@ TEST(Pricing, BytesPerUplink) {
   EXPECT_DOUBLE_EQ(uplink(chain({0, 1, 2, 3, 4, 5, 6, 7}), Wire::plain), 1);
   EXPECT_DOUBLE_EQ(uplink(island(islands, Operation::write), Wire::sentinel), 1);
   EXPECT_NEAR(uplink(two_stage(8, Operation::read), Wire::fp8), 2, 0.05);
+}
+
+// A division that is asked for is the one that is priced. With pairs across the uplink each of four pairs sends half
+// the message over it to reduce and half to gather, and nothing to exchange: 4 of the message in a direction instead
+// of 1.
+TEST(Pricing, TheDivisionThatIsAskedFor) {
+  const Topology t = fabric_text(two_switches(4));
+  const std::vector<std::vector<int>> along{{0, 1, 2, 3}, {4, 5, 6, 7}}, across{{0, 4}, {1, 5}, {2, 6}, {3, 7}};
+  EXPECT_DOUBLE_EQ(price_schedule(island(across, Operation::read), t, {}).busiest_uplink, 4);
+  constexpr std::int64_t bytes = std::int64_t{1} << 24;
+  const Call call{.ranks = 8, .bytes = bytes};
+  const double more = price_in(across, t, call).seconds - price_in(along, t, call).seconds;
+  const double uplink = 10e9;  // bytes a second
+  EXPECT_NEAR(more, 3 * static_cast<double>(bytes) / uplink, 0.02 * more);
+  EXPECT_DOUBLE_EQ(price_in(along, t, call).seconds, price("island", t, call).seconds) << "no pair map is cheaper here";
+  // Where the fabric has no division of its own, one that is asked for can be carried out all the same.
+  const Topology alike = fabric("h200_nvswitch8");
+  EXPECT_TRUE(refusal("island", alike, call));
+  EXPECT_FALSE(refusal_in(along, alike, call));
+  EXPECT_THAT(*refusal_in(along, t, {.ranks = 4, .bytes = bytes}), HasSubstr("4 ranks, but the islands are of 8"));
 }
 
 TEST(Pricing, OneRankCostsNothing) {

@@ -108,15 +108,20 @@ void check(const AcceptanceSpec& a, Checker& c) {
   const int ways = (a.conditional.empty() ? 0 : 1) + (a.rate ? 1 : 0) + (a.ranks.empty() ? 0 : 1) + (a.decay ? 1 : 0) +
                    (a.histogram ? 1 : 0) + (a.trace ? 1 : 0) + (a.dataset ? 1 : 0) + (a.simulated ? 1 : 0) +
                    (reported ? 1 : 0);
+  const std::string replace =
+      ways > 1 ? "; --set 'speculation.acceptance={rate: 0.5}' takes the place of what a file tells" : "";
   if (ways != 1)
-    c.fail(
-        "", ways == 0 ? "is empty" : formatted("is told in {} ways", ways),
-        a.rate && reported
-            ? "one of them: 'rate' is one conditional chance; accepted / proposed drafts is 'draft_acceptance_rate', "
-              "which may stand beside length and survival"
-            : "exactly one of conditional, survival, rate, length, ranks, decay, histogram, trace, dataset and "
-              "simulated; "
-              "of length, survival and draft_acceptance_rate several, which then must agree");
+    c.fail("", ways == 0 ? "is empty" : formatted("is told in {} ways", ways),
+           a.rate && reported
+               ? std::string("one of them: 'rate' is one conditional chance; accepted / proposed drafts is "
+                             "'draft_acceptance_rate', "
+                             "which may stand beside length and survival") +
+                     replace
+               : std::string(
+                     "exactly one of conditional, survival, rate, length, ranks, decay, histogram, trace, dataset and "
+                     "simulated; "
+                     "of length, survival and draft_acceptance_rate several, which then must agree") +
+                     replace);
   if (!std::is_sorted(a.ranks.rbegin(), a.ranks.rend()) ||
       std::accumulate(a.ranks.begin(), a.ranks.end(), 0.0) > 1 + 1e-9)
     c.fail("ranks", "are no chances of guesses in order", "each at most the one before, 1 at most in all");

@@ -138,7 +138,8 @@ class Divisions {
         a.kind == AttentionKind::mla ? ranks : ranks / std::clamp<std::int64_t>(a.kv_heads, 1, ranks);
     if (layout.context > 1 && alike % layout.context != 0)
       checker_.fail("parallel.context", formatted("is {}", layout.context),
-                    formatted("a divisor of {}: so many ranks hold the same cached heads of {}attention", alike, who));
+                    formatted("a divisor of {}: so many ranks hold the same cached heads of {}attention{}", alike, who,
+                              a.kind == AttentionKind::mla ? "" : "; with mla all of them do"));
   }
   void mlp(const MlpSpec& m, const ParallelLayout& layout, const std::string& who) {
     if (m.kind == MlpKind::dense || m.leading_dense_layers > 0) need(m.intermediate, layout.tensor, who + "mlp width");

@@ -5,11 +5,13 @@
 
 #include "comm/backend.h"
 #include "comm/caps.h"
+#include "comm/island_plan.h"
 #include "model/base/formatted.h"
 #include "model/base/units.h"
 #include "model/build_plan.h"
 #include "sim/capabilities.h"
 #include "sim/engine/run_checks.h"
+#include "sim/comm_served.h"
 #include "sim/report/metrics.h"
 
 namespace specstep {
@@ -290,6 +292,15 @@ void check_host_backends(const RunConfig& r, Checker& c) {
     moves(formatted("{}[{}].backend", table, i), r.comm.rows()[i].backend);
 }
 
+/// A division of other ranks than those that sum would be none.
+void check_islands(const RunConfig& r, Checker& c) {
+  if (!r.comm.own || r.comm.own->islands.empty()) return;
+  const int ranks = comm::ranks_of(r.comm.own->islands);
+  if (ranks != r.parallel.tensor && ranks != r.parallel.attention_tensor())
+    c.fail("comm.own.islands", formatted("divide {} ranks", ranks),
+           formatted("the {} ranks of parallel.tensor, each in one island", r.parallel.tensor));
+}
+
 /// The backend must be able to carry the in-layer allreduce of a decode pass on this fabric.
 void check_backend(const RunConfig& r, Checker& c) {
   if (r.parallel.attention_tensor() < 2) return;
@@ -304,7 +315,7 @@ void check_backend(const RunConfig& r, Checker& c) {
   const comm::Topology topology = comm::build_topology(r.machine.fabric);
   std::optional<std::string> reason;
   if (id != "engine-default") {
-    reason = comm::refusal(id, topology, call);
+    reason = backend_refusal(r.comm, id, topology, call);
   } else {
     try {
       comm::engine_default(r.comm.engine, topology, call);
@@ -341,6 +352,7 @@ void check(const RunConfig& r, Checker& c) {
   check_draft(r, c);
   check_engine(r, c);
   check_host_backends(r, c);
+  check_islands(r, c);
   if (r.comm.what_if && r.measure.executor != ExecutorKind::cost)
     c.fail("comm.what_if", "is read by the cost executor only", "measure.executor cost, or leave it out");
   if (r.parallel.tensor <= r.machine.count) check_backend(r, c);

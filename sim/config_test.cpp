@@ -6,6 +6,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "sim/engine/benchmark.h"
 #include "sim/engine/config_notes.h"
 #include "sim/test_configs.h"
 
@@ -124,6 +125,40 @@ TEST(RunConfig, ATableMayStandInAFileOfItsOwn) {
   EXPECT_THAT(refusal("seed/eagle3", {"comm={table_file: {table: [{backend: pull1}, {backend: nccl}]}}"}),
               HasSubstr("comm.table_file.table[0].up_to_kib: missing"));
   EXPECT_THAT(refusal("seed/eagle3", {"comm={table_file: {table: []}}"}), HasSubstr("comm.table_file.table: is empty"));
+}
+
+TEST(RunConfig, AnEmptyListThatDecidesIsRefused) {
+  EXPECT_THAT(refusal("seed/eagle3", {"comm=[]"}),
+              HasSubstr("--set comm=[]: comm.table: is empty; one element or more"));
+  EXPECT_THAT(refusal("seed/eagle3", {"engine.graph.sizes=[]"}),
+              HasSubstr("engine.graph.sizes: is empty; auto, or one size or more"));
+  EXPECT_THAT(refusal("seed/eagle3", {"speculation.acceptance={survival: []}"}),
+              HasSubstr("speculation.acceptance.survival: is empty; one element or more"));
+  EXPECT_EQ(refusal("seed/eagle3", {"engine.graph={sizes: auto}"}), "accepted");
+}
+
+// Two sockets of four GPUs: pairs across them move four times as much over the link between them.
+TEST(RunConfig, IslandsAreThoseAskedFor) {
+  const auto run = [](const std::string& islands) {
+    const RunConfig c = load_run("seed/eagle3", {"comm={backend: island, own: {islands: " + islands + "}}"});
+    return run_benchmark(c, *make_executor(c));
+  };
+  const RunResult along = run("[[0, 1, 2, 3], [4, 5, 6, 7]]"), across = run("[[0, 4], [1, 5], [2, 6], [3, 7]]");
+  EXPECT_LT(along.metrics.at("allreduce.isolated_us").value, across.metrics.at("allreduce.isolated_us").value);
+  EXPECT_GT(along.metrics.at("speculative.tok_s").value, across.metrics.at("speculative.tok_s").value);
+  EXPECT_THAT(refusal("seed/eagle3", {"comm={backend: island, own: {islands: [[0, 1], [2, 3]]}}"}),
+              HasSubstr("comm.own.islands: divide 4 ranks; the 8 ranks of parallel.tensor"));
+  EXPECT_THAT(config_notes(load_run("seed/eagle3", {"comm={backend: nccl, own: {islands: [[0, 1, 2, 3], [4, 5, 6, 7]], "
+                                                    "wire: ll}}"})),
+              AllOf(testing::Contains(HasSubstr("comm.own.islands is not read")),
+                    testing::Contains(HasSubstr("prices know the islands alone"))));
+}
+
+// Parts that are changed are no longer what their names say.
+TEST(RunConfig, AChangedMachineSaysSo) {
+  EXPECT_THAT(load_run("seed/eagle3", {"machine.fabric=dual_root_direct"}).machine.name,
+              testing::EndsWith(" (fabric changed)"));
+  EXPECT_EQ(load_run("seed/eagle3", {"workload.batch=2"}).machine.name, load_run("seed/eagle3").machine.name);
 }
 
 TEST(RunConfig, CanonicalFormReadsBack) {

@@ -79,7 +79,7 @@ std::optional<std::filesystem::path> installed_file(const std::string& name, con
 
 CheckedFile check_file(const std::filesystem::path& path, const ReadOptions& options) {
   Issues faults;
-  const yaml::Node root = load_with_base(path, &faults);
+  const yaml::Node root = load_with_base(path, &faults, options.files);
   std::string kinds;
   for (const FileKind& kind : file_kinds()) {
     if (kind.matches(root)) return {kind.name, std::make_shared<Json>(kind.read(root, options, std::move(faults)))};

@@ -46,11 +46,12 @@ std::string command_of(const std::string& run, const Sets& sets) {
 /// A run that keys can be laid over, time and again.
 class SettableRun {
  public:
-  SettableRun(const RunConfig& run, const ConfigLibrary* library)
-      : tree_(yaml::parse(to_yaml(dump_config(run)), "a run of a study")), library_(library) {}
+  SettableRun(const RunConfig& run, const ConfigLibrary* library, std::vector<std::filesystem::path>* files)
+      : tree_(yaml::parse(to_yaml(dump_config(run)), "a run of a study")), library_(library), files_(files) {}
   RunConfig with(const Sets& sets) const {
     ReadOptions options;
     options.library = library_;
+    options.files = files_;
     for (const std::string& set : sets) options.overrides.push_back(parse_override(set));
     return read_config<RunConfig>(tree_, options);
   }
@@ -58,18 +59,19 @@ class SettableRun {
  private:
   yaml::Node tree_;
   const ConfigLibrary* library_;
+  std::vector<std::filesystem::path>* files_;
 };
 
 class StudyReader {
  public:
   StudyReader(const yaml::Node& root, const ReadOptions& options, Sources& sources)
-      : root_(root), library_(options.library), sources_(sources) {}
+      : root_(root), library_(options.library), files_(options.files), sources_(sources) {}
 
   ReadStudy read(StudyConfig config) {
     ReadStudy out{std::move(config), {}};
     for (std::size_t i = 0; i < out.config.runs.size(); ++i) {
       names_.push_back(name_of_run(i));
-      bases_.emplace_back(out.config.runs[i].run, library_);
+      bases_.emplace_back(out.config.runs[i].run, library_, files_);
     }
     for (std::size_t i = 0; i < out.config.runs.size(); ++i) out.rows.push_back(row(out.config, i));
     throw_if_any(issues_);
@@ -106,7 +108,7 @@ class StudyReader {
       out.variant = variant(bases_[i], names_[i], joined(sets_of(r.set), own), inputs_of(r, h), where);
     } else {
       reporting(where + ".run", [&] {
-        const SettableRun base(run_named(h.run, where + ".run"), library_);
+        const SettableRun base(run_named(h.run, where + ".run"), library_, files_);
         out.variant = variant(base, h.run, {}, inputs_of(r, h), where);
       });
     }
@@ -123,7 +125,12 @@ class StudyReader {
     if (!library_) throw InputError(Issue{at, key, "names a run", "no installed configs here"});
     ReadOptions options;
     options.library = library_;
-    return load_config<RunConfig>(library_->find(text, "runs", at.line > 0 ? at.file : "", at, key), options);
+    options.files = files_;
+    Issues faults;
+    const auto path = library_->find(text, "runs", at.line > 0 ? at.file : "", at, key);
+    const yaml::Node run = load_with_base(path, &faults, files_);
+    if (is_study(run)) throw InputError(Issue{at, key, formatted("'{}' is a study, of many runs", text), "a run"});
+    return read_config<RunConfig>(run, options, nullptr, std::move(faults));
   }
 
   /// Inputs of a row under a hypothesis: its own come first, and what it sets itself is certain.
@@ -165,7 +172,9 @@ class StudyReader {
       for (const Issue& issue : e.issues()) {
         const std::string key = set_key(issue.at.file);
         const Location& at = place_of(key.empty() ? where : where + ".set." + key, sources_, root_.at);
-        issues_.push_back({at, where, issue.key.empty() ? issue.what : issue.key + ": " + issue.what, issue.allowed});
+        issues_.push_back(
+            {at, where, issue.key.empty() || issue.key.starts_with(where) ? issue.what : issue.key + ": " + issue.what,
+             issue.allowed});
       }
     }
   }
@@ -178,6 +187,7 @@ class StudyReader {
 
   const yaml::Node& root_;
   const ConfigLibrary* library_;
+  std::vector<std::filesystem::path>* files_;  // gets what is read
   Sources& sources_;
   Issues issues_;
   std::vector<std::string> names_;
@@ -188,7 +198,11 @@ class StudyReader {
 
 ReadStudy read_study(const yaml::Node& root, const ReadOptions& options, Sources* sources, Issues issues) {
   Sources places;
-  auto config = read_config<StudyConfig>(root, options, &places, std::move(issues));
+  ReadOptions of_runs = options;
+  of_runs.refuses_part = [](const yaml::Node& file, std::string_view folder) -> std::string {
+    return folder == "runs" && is_study(file) ? "is a study, of many runs" : "";
+  };
+  auto config = read_config<StudyConfig>(root, of_runs, &places, std::move(issues));
   ReadStudy out = StudyReader(root, options, places).read(std::move(config));
   if (sources) *sources = std::move(places);
   return out;

@@ -9,18 +9,42 @@
 
 #include "model/base/formatted.h"
 #include "model/base/number.h"
+#include "model/base/printable.h"
 #include "sim/environment.h"
+#include "sim/file_kind.h"
+#include "sim/study_config.h"
 
 namespace specstep {
 
 namespace fs = std::filesystem;
+
+namespace {
+
+/// An empty value would read as if the option were not there. Those that say so better themselves are left alone.
+void refuse_empty_options(const CLI::App& command) {
+  Issues issues;
+  for (const CLI::Option* option : command.get_options()) {
+    const std::string name = option->get_name();
+    if (name == "--json" || name == "--csv" || name == "--save-table" || name == "--set") continue;
+    for (const std::string& value : option->results())
+      if (value.empty())
+        issues.push_back(
+            {{name, 0, 0}, "", "is empty", option->get_required() ? "a value" : "a value, or leave it out"});
+  }
+  throw_if_any(issues);
+}
+
+}  // namespace
 
 void add_output(CLI::App& command, CommonOptions& options, const std::string& example) {
   command.add_option("--json", options.json, "write JSON to this file; - for stdout instead of the text");
   command.add_option("--csv", options.csv, "write CSV to this file; - for stdout instead of the text");
   command.add_flag("--quiet", options.quiet, "print no text");
   command.footer("Example:\n  " + example);
-  command.parse_complete_callback([&options] { check_outputs(options); });
+  command.parse_complete_callback([&command, &options] {
+    refuse_empty_options(command);
+    check_outputs(options);
+  });
 }
 
 void add_common(CLI::App& command, CommonOptions& options, const std::string& example) {
@@ -43,6 +67,7 @@ CLI::Option* bounded(CLI::Option* option, double min, double max) {
 ReadOptions read_options(const CommonOptions& options, const ConfigLibrary& library) {
   ReadOptions out;
   out.library = &library;
+  out.files = options.inputs.get();
   Issues issues;
   for (const std::string& set : options.sets) {
     try {
@@ -60,16 +85,25 @@ fs::path config_path(const std::string& text, const std::string& folder, const C
   if (fs::exists(text, failed) && !fs::is_directory(text, failed)) return text;
   const fs::path named = library.root() / folder / (text + ".yaml");
   if (!text.empty() && fs::exists(named, failed)) return named;
-  throw InputError(Issue{
-      {text},
-      "",
-      "no such file",
-      formatted("a path, or one of {} in {}", one_of(library.names(folder)), (library.root() / folder).string())});
+  std::string what = fs::is_directory(text, failed) ? "is a directory" : "no such file";
+  if (const auto other = fs::exists(text, failed) || text.empty() ? std::nullopt : installed_file(text, library))
+    what = formatted("is an installed config of {}", other->lexically_relative(library.root()).begin()->string());
+  else if (what == "no such file")
+    what += did_you_mean(text, library.names(folder));
+  throw InputError(Issue{{text}, "", what, library.choice(folder)});
+}
+
+yaml::Node run_tree(const std::string& text, const CommonOptions& options, const ConfigLibrary& library,
+                    Issues& faults) {
+  yaml::Node root = load_with_base(config_path(text, "runs", library), &faults, options.inputs.get());
+  if (is_study(root)) throw InputError(Issue{root.at, "runs", "is a study, of many runs", "the file of one run"});
+  return root;
 }
 
 void say(const std::string& text) {
   // A message that cannot be shown must not hide the exit code: nothing to do about a failure here.
-  (void)std::fwrite(text.data(), 1, text.size(), stderr);
+  const std::string shown = printable(text);
+  (void)std::fwrite(shown.data(), 1, shown.size(), stderr);
   (void)std::fputc('\n', stderr);
 }
 
@@ -89,8 +123,22 @@ std::string version_text() {
 
 int code(Exit exit) { return static_cast<int>(exit); }
 
+/// What an option that does not exist was meant to be; nothing where no option is close.
+std::string meant_option(const CLI::App& app, int argc, const char* const* argv) {
+  const auto commands = app.get_subcommands();
+  if (commands.empty()) return "";
+  std::vector<std::string> names;
+  for (const CLI::Option* option : commands.front()->get_options()) names.push_back(option->get_name());
+  for (int i = 2; i < argc; ++i) {
+    const std::string typed = std::string(argv[i]).substr(0, std::string(argv[i]).find('='));
+    if (typed.starts_with("--") && std::find(names.begin(), names.end(), typed) == names.end())
+      return did_you_mean(typed, names);
+  }
+  return "";
+}
+
 /// CLI11 throws for help and version too; those are no faults.
-int parse_failure(const CLI::App& app, const CLI::ParseError& e) {
+int parse_failure(const CLI::App& app, const CLI::ParseError& e, int argc, const char* const* argv) {
   if (e.get_exit_code() == 0) {
     const int exit = app.exit(e);
     if (!std::cout.flush()) {
@@ -99,7 +147,7 @@ int parse_failure(const CLI::App& app, const CLI::ParseError& e) {
     }
     return exit;
   }
-  say(formatted("specstep: {}", e.what()));
+  say(formatted("specstep: {}{}", e.what(), meant_option(app, argc, argv)));
   say("run 'specstep --help', or 'specstep COMMAND --help' for one command");
   return code(Exit::wrong_input);
 }
@@ -123,15 +171,15 @@ int run_program(int argc, const char* const* argv) {
   app.set_version_flag(
       "--version", [] { return version_text(); }, "versions of this program and its libraries");
   app.footer(
-      "Example:\n  specstep run seed-study\nExit codes: 0 fine, 1 failed while running, 2 wrong use or file, 3 "
-      "regression, 77 not supported here");
+      "Example:\n  specstep run seed-study\nExit codes: 0 fine, 1 failed while running, 2 wrong use or file, 77 "
+      "not supported here");
   for (const Command& add : commands()) add(app);
   try {
     check_command(app, argc, argv);
     app.parse(argc, argv);
     return code(Exit::ok);
   } catch (const CLI::ParseError& e) {
-    return parse_failure(app, e);
+    return parse_failure(app, e, argc, argv);
   } catch (const InputError& e) {
     say(e.what());
     return code(Exit::wrong_input);

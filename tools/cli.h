@@ -2,6 +2,7 @@
 #pragma once
 
 #include <functional>
+#include <memory>
 #include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
@@ -23,6 +24,8 @@ struct CommonOptions {
   std::optional<std::string> csv;
   std::optional<std::string> saved_table;  // --save-table of comm
   bool quiet = false;
+  /// Every file that the command reads, which no output may be; shared, as reading does not change the options.
+  std::shared_ptr<std::vector<std::filesystem::path>> inputs = std::make_shared<std::vector<std::filesystem::path>>();
 };
 
 /// Adds those of output to a sub-command, with an example in its help. Targets that cannot be written are refused
@@ -34,11 +37,11 @@ void add_common(CLI::App& command, CommonOptions& options, const std::string& ex
 /// Lets a number option take finite numbers from `min` to `max` only. CLI11's own range lets nan pass.
 CLI::Option* bounded(CLI::Option* option, double min, double max);
 
-/// Overrides parsed, library found.
+/// Overrides parsed, library found; files that are read with these options become inputs.
 ReadOptions read_options(const CommonOptions& options, const ConfigLibrary& library);
 
 /// A config named on the command line: a file, else the name of an installed config of `folder`.
-/// Throws InputError that lists the names.
+/// Throws InputError that lists the names, or says of what other kind the installed config of this name is.
 std::filesystem::path config_path(const std::string& text, const std::string& folder, const ConfigLibrary& library);
 
 /// What a command found: its text for people, and machine forms made only when asked for.
@@ -49,7 +52,12 @@ struct Output {
   std::function<std::string()> saved_table = {};
 };
 
-/// Throws InputError for outputs that cannot be written, or that name one place twice. Writes nothing.
+/// A run named on the command line, with its `base:` chain, as a tree. Throws InputError for a study.
+yaml::Node run_tree(const std::string& text, const CommonOptions& options, const ConfigLibrary& library,
+                    Issues& faults);
+
+/// Throws InputError for outputs that cannot be written, that name one place twice, or that are an input. Writes
+/// nothing. Called before a command starts, again once it knows its inputs, and before anything is written.
 void check_outputs(const CommonOptions& options);
 
 /// Prints and writes as the options ask: `--json -` or `--csv -` replace the text; --quiet drops it. Files are written

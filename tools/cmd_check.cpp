@@ -22,6 +22,8 @@ void run_check(const CheckCommand& options) {
   std::error_code failed;
   std::filesystem::path path = options.file;
   if (!std::filesystem::exists(path, failed)) path = installed_file(options.file, library).value_or(path);
+  if (std::filesystem::is_directory(path, failed))
+    throw InputError(Issue{{options.file}, "", "is a directory", "a file"});
   const CheckedFile checked = check_file(path, read_options(options.common, library));
   const std::string text =
       options.dump ? to_yaml(*checked.canonical) : formatted("{}: a valid {}\n", options.file, checked.kind);

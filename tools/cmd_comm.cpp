@@ -65,6 +65,7 @@ std::vector<std::string> backends_of(const CommCommand& options) {
 /// A table for each number of ranks.
 std::vector<comm::CommTable> priced(const CommCommand& options, const ConfigLibrary& library) {
   const NamedFabric named = fabric_argument(options.config, options.common, library);
+  check_outputs(options.common);
   comm::Pricer pricer(comm::build_topology(named.spec));
   const int all = comm::gpu_count(pricer.topology());
   std::vector<int> numbers = ranks_of(options);
@@ -78,6 +79,7 @@ std::vector<comm::CommTable> priced(const CommCommand& options, const ConfigLibr
                              formatted("at most the {} GPU{} of {}", all, all == 1 ? "" : "s", named.name)});
     tables.push_back(
         comm::comm_table(pricer, {call_of(options, ranks), comm::parse_sizes(options.bytes), backends_of(options)}));
+    tables.back().notes.insert(tables.back().notes.end(), named.notes.begin(), named.notes.end());
   }
   return tables;
 }
@@ -111,6 +113,7 @@ void measure(const CommCommand& options, const ConfigLibrary& library) {
   for (const std::string& id : backends_of(options)) comm::backend(id);  // names that do not exist
   const DeviceQuery query{ranks_of(options), comm::parse_sizes(options.bytes), backends_of(options),
                           value_of<DType>(options.dtype), model ? &*model : nullptr};
+  check_outputs(options.common);
   run_on_devices(options.devices, query, options.common);
 }
 
@@ -122,6 +125,8 @@ void run_comm(const CommCommand& options, const CLI::App& command) {
     throw InputError(Issue{{"specstep comm"}, "", "nothing to price", "a config, --table FILE, or both"});
   if (options.config.empty() && !options.devices.own.empty())
     throw InputError(Issue{{"--own"}, "", "has no part in a measured table", "a config whose fabric is priced"});
+  for (const std::string& file : options.tables) options.common.inputs->emplace_back(file);
+  check_outputs(options.common);
   std::vector<comm::CommTable> tables;
   const std::vector<int> ranks = ranks_of(options);
   if (!options.tables.empty() && ranks.size() > 1)

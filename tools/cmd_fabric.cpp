@@ -37,6 +37,8 @@ std::vector<comm::MeasuredRate> measured(const std::string& file, const comm::To
 void run_fabric(const FabricCommand& options) {
   const ConfigLibrary library = ConfigLibrary::installed();
   const comm::Topology topology = comm::build_topology(fabric_argument(options.config, options.common, library).spec);
+  if (!options.measured.empty()) options.common.inputs->emplace_back(options.measured);
+  check_outputs(options.common);
   const auto rates = measured(options.measured, topology);
   deliver(options.common,
           {comm::fabric_report(topology, rates), [&] { return comm::fabric_json(topology, rates); }, {}});

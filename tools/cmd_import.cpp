@@ -42,7 +42,7 @@ struct ImportKind {
 ImportedText fabric_text(const ImportCommand& options, const ConfigLibrary& library, const comm::GpuFacts& facts,
                          const std::function<comm::Imported(const comm::FabricSpec&)>& make) {
   const comm::Likeness from = options.like.empty() ? comm::likeness(facts) : comm::Likeness{options.like, ""};
-  const comm::FabricSpec like = fabric_argument(from.fabric, {}, library).spec;
+  const comm::FabricSpec like = fabric_argument(from.fabric, options.common, library).spec;
   comm::Imported imported = make(like);
   comm::note_likeness(imported, facts, from, like);
   ImportedText out{comm::imported_yaml(imported), {}, {}};
@@ -137,6 +137,8 @@ void run_import(const ImportCommand& options) {
     names.push_back(kind.name);
     if (kind.name != options.kind) continue;
     refuse_idle_options(options);
+    options.common.inputs->emplace_back(options.file);
+    check_outputs(options.common);
     const ImportedText out = kind.run(options, library);
     for (const std::string& note : out.notes) say("note: " + note);
     if (options.strict) throw_if_any(out.open);

@@ -1,6 +1,4 @@
 // specstep list: what exists.
-#include <fmt/format.h>
-
 #include <CLI/CLI.hpp>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -26,7 +24,8 @@ struct ListCommand {
   std::string schema;
   int ranks = 8;
   std::int64_t largest_bytes = 65536;
-  bool metrics = false, backends = false, executors = false, reference = false, engines = false, capabilities = false;
+  bool metrics = false, backends = false, executors = false, reference = false, engines = false, capabilities = false,
+       models = false;
 };
 
 Output metrics_list() {
@@ -107,6 +106,27 @@ Output engines_list() {
   return {text, [json] { return json; }, {}};
 }
 
+/// Names in lines of at most 100 characters, each behind an indent.
+std::string filled(const std::vector<std::string>& names, std::size_t indent) {
+  std::string out, line;
+  for (const std::string& name : names) {
+    if (!line.empty() && indent + line.size() + 2 + name.size() > 100) {
+      out += std::string(indent, ' ') + line + "\n";
+      line.clear();
+    }
+    line += (line.empty() ? "" : "  ") + name;
+  }
+  return line.empty() ? out : out + std::string(indent, ' ') + line + "\n";
+}
+
+/// Installed stacks, which is where a model's name leads.
+Output models_list(const ConfigLibrary& library) {
+  const std::vector<std::string> names = library.names("stacks");
+  std::string text;
+  for (const std::string& name : names) text += name + "\n";
+  return {text, [names] { return Json(names); }, {}};
+}
+
 Output everything(const ConfigLibrary& library, const ListCommand& options) {
   std::string text = "executors\n" + executors_list().text + "\nbackends\n" + backend_names();
   Json json = {
@@ -116,7 +136,7 @@ Output everything(const ConfigLibrary& library, const ListCommand& options) {
   for (const FileKind& kind : file_kinds()) {
     if (kind.folder == last || library.names(kind.folder).empty()) continue;  // runs and studies share one
     last = kind.folder;
-    text += formatted("  {:<10} {}\n", kind.folder, fmt::join(library.names(kind.folder), "  "));
+    text += formatted("  {}\n{}", kind.folder, filled(library.names(kind.folder), 4));
     json["configs"][kind.folder] = library.names(kind.folder);
   }
   return {text, [json] { return json; }, {}};
@@ -124,17 +144,18 @@ Output everything(const ConfigLibrary& library, const ListCommand& options) {
 
 void list(const ListCommand& options) {
   const int asked = (options.schema.empty() ? 0 : 1) + options.metrics + options.backends + options.executors +
-                    options.reference + options.engines + options.capabilities;
+                    options.reference + options.engines + options.capabilities + options.models;
   if (asked > 1)
-    throw InputError(
-        Issue{{"specstep list"},
-              "",
-              "several lists are asked for",
-              "one of --schema, --metrics, --backends, --executors, --engines, --capabilities and --reference"});
+    throw InputError(Issue{
+        {"specstep list"},
+        "",
+        "several lists are asked for",
+        "one of --schema, --models, --metrics, --backends, --executors, --engines, --capabilities and --reference"});
   if (!options.schema.empty()) {
     const Json schema = file_kind(options.schema).schema();
     return deliver(options.common, {schema.dump(2) + "\n", [&] { return schema; }, {}});
   }
+  if (options.models) return deliver(options.common, models_list(ConfigLibrary::installed()));
   if (options.metrics) return deliver(options.common, metrics_list());
   if (options.backends) return deliver(options.common, backends_list(options));
   if (options.executors) return deliver(options.common, executors_list());
@@ -153,6 +174,7 @@ void add_list(CLI::App& app) {
   CLI::App* command = app.add_subcommand("list", "what exists: executors, backends, configs, metrics, schemas");
   command->add_option("--schema", options->schema,
                       "JSON Schema of a kind of file, for editors: run, stack, machine, ...");
+  command->add_flag("--models", options->models, "installed models, one a line: the stacks of configs/stacks");
   command->add_flag("--metrics", options->metrics, "every metric with its definition");
   CLI::Option* backends = command->add_flag("--backends", options->backends,
                                             "every comm backend: what it can, what it needs, what it promises");

@@ -21,8 +21,10 @@ struct PlanCommand {
 
 void plan(const PlanCommand& options) {
   const ConfigLibrary library = ConfigLibrary::installed();
-  const auto config =
-      load_config<RunConfig>(config_path(options.config, "runs", library), read_options(options.common, library));
+  Issues faults;
+  const yaml::Node root = run_tree(options.config, options.common, library, faults);
+  const auto config = read_config<RunConfig>(root, read_options(options.common, library), nullptr, std::move(faults));
+  check_outputs(options.common);
   const std::vector<std::string> names = EnumNames<PassKind>::names();
   const auto kind = static_cast<PassKind>(std::find(names.begin(), names.end(), options.pass) - names.begin());
   const Plan built = plan_of(config, kind);

@@ -40,10 +40,11 @@ void run(const RunOptions& options) {
   CommonOptions common = options.common;
   Issues faults;
   Sources sources;
-  const yaml::Node root = load_with_base(config_path(options.config, "runs", library), &faults);
+  const yaml::Node root = load_with_base(config_path(options.config, "runs", library), &faults, common.inputs.get());
   if (is_study(root)) {
     refuse_for_study(options);
     const ReadStudy study = read_study(root, read_options(common, library), &sources, std::move(faults));
+    check_outputs(common);
     const StudyResult result = located(sources, root.at, [&] { return run_study(study); });
     return deliver(common, {to_text(result), [&] { return to_json(result); }, [&] { return to_csv(result); }});
   }
@@ -52,6 +53,7 @@ void run(const RunOptions& options) {
   const auto config = read_config<RunConfig>(root, read_options(common, library), &sources, std::move(faults));
   if (options.seed && config.measure.executor == ExecutorKind::cost)
     throw InputError(Issue{{"--seed"}, "", "the cost executor has nothing random", "--executor host"});
+  check_outputs(common);
   std::unique_ptr<Executor> executor;
   const RunResult result = located(sources, root.at, [&] {
     executor = make_executor(config);

@@ -5,7 +5,6 @@
 
 #include "sim/number_list.h"
 #include "sim/solve/solve.h"
-#include "sim/study_config.h"
 #include "tools/cli.h"
 #include "tools/located.h"
 
@@ -28,10 +27,9 @@ void run_solve(const SolveCommand& command) {
   const ConfigLibrary library = ConfigLibrary::installed();
   Issues faults;
   Sources sources;
-  const yaml::Node root = load_with_base(config_path(command.config, "runs", library), &faults);
-  if (is_study(root))
-    throw InputError(Issue{root.at, "runs", "is a study; questions are answered for one run", "the file of a run"});
+  const yaml::Node root = run_tree(command.config, command.common, library, faults);
   const auto config = read_config<RunConfig>(root, read_options(command.common, library), &sources, std::move(faults));
+  check_outputs(command.common);
   const SolveResult result = located(sources, root.at, [&] { return solve(config, options); });
   deliver(command.common, {to_text(result), [&] { return to_json(result); }, [&] { return to_csv(result); }});
 }

@@ -12,7 +12,7 @@ namespace {
 
 fs::path find(const std::string& text, const ConfigLibrary& library) {
   std::error_code failed;
-  if (fs::exists(text, failed)) return text;
+  if (fs::exists(text, failed) && !fs::is_directory(text, failed)) return text;
   for (const char* folder : {"fabrics", "machines", "runs"}) {
     const fs::path named = library.root() / folder / (text + ".yaml");
     if (!text.empty() && fs::exists(named, failed)) return named;
@@ -20,12 +20,12 @@ fs::path find(const std::string& text, const ConfigLibrary& library) {
   const auto names = library.names("fabrics");
   throw InputError(Issue{{text},
                          "",
-                         "no such file" + did_you_mean(text, names),
-                         "a run, machine or fabric file, or the name of an installed one: " + one_of(names)});
+                         fs::is_directory(text, failed) ? "is a directory" : "no such file" + did_you_mean(text, names),
+                         "a run, machine or fabric: " + library.choice("fabrics")});
 }
 
 NamedFabric of_machine(const MachineSpec& machine, std::int64_t ranks) {
-  return {comm::first_gpus(machine.fabric, static_cast<int>(machine.count)), static_cast<int>(ranks), machine.name};
+  return {comm::first_gpus(machine.fabric, static_cast<int>(machine.count)), static_cast<int>(ranks), machine.name, {}};
 }
 
 }  // namespace
@@ -33,15 +33,18 @@ NamedFabric of_machine(const MachineSpec& machine, std::int64_t ranks) {
 NamedFabric fabric_argument(const std::string& text, const CommonOptions& options, const ConfigLibrary& library) {
   const fs::path path = find(text, library);
   const ReadOptions how = read_options(options, library);
-  const yaml::Node root = load_with_base(path);
+  const yaml::Node root = load_with_base(path, nullptr, options.inputs.get());
   if (root.find("links")) {
     auto spec = read_config<comm::FabricSpec>(root, how);
     const int all = comm::gpu_count(comm::build_topology(spec));
-    return {std::move(spec), all, path.stem().string()};
+    return {std::move(spec), all, path.stem().string(), {}};
   }
   if (root.find("stack")) {
     const auto run = read_config<RunConfig>(root, how);
-    return of_machine(run.machine, run.parallel.tensor);
+    NamedFabric out = of_machine(run.machine, run.parallel.tensor);
+    if (run.comm.own && !run.comm.own->islands.empty())
+      out.notes.emplace_back("comm.own.islands is read by runs; here island goes by the fabric's own divisions");
+    return out;
   }
   if (root.find("gpu") && root.find("fabric")) {
     const auto machine = read_config<MachineSpec>(root, how);

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "comm/fabric.h"
 #include "tools/cli.h"
@@ -9,9 +10,10 @@
 namespace specstep {
 
 struct NamedFabric {
-  comm::FabricSpec spec;  // with the GPUs that the machine has
-  int ranks = 0;          // how many take part by default: the tensor parallel size of a run, else all GPUs
-  std::string name;       // of the machine or the fabric, for messages
+  comm::FabricSpec spec;           // with the GPUs that the machine has
+  int ranks = 0;                   // how many take part by default: the tensor parallel size of a run, else all GPUs
+  std::string name;                // of the machine or the fabric, for messages
+  std::vector<std::string> notes;  // what of the file does not count here
 };
 
 /// Names are looked up among fabrics, then machines, then runs. Throws InputError that lists the fabrics.

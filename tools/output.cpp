@@ -3,11 +3,13 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <nlohmann/json.hpp>
 
 #include "model/base/formatted.h"
+#include "model/base/printable.h"
 #include "tools/cli.h"
 
 namespace specstep {
@@ -61,10 +63,11 @@ struct Place {
   struct stat is {};  // of what is there already
   bool there = false;
 
+  /// By any name: another spelling, a link to it, or a second name of one file.
   bool same(const Place& other) const {
     if (kind != other.kind) return false;
-    if (kind == Kind::device) return is.st_dev == other.is.st_dev && is.st_ino == other.is.st_ino;
-    return kind == Kind::standard_output || path == other.path;
+    if (kind == Kind::standard_output || (kind == Kind::file && path == other.path)) return true;
+    return there && other.there && is.st_dev == other.is.st_dev && is.st_ino == other.is.st_ino;
   }
   std::string partial() const { return formatted("{}.partial.{}", path.string(), ::getpid()); }
 };
@@ -90,6 +93,7 @@ std::string refusal(const Place& place) {
   if (place.there && ::access(place.path.c_str(), W_OK) != 0) return std::strerror(errno);
   if (place.kind == Place::Kind::device) return "";
   const int file = ::open(place.partial().c_str(), O_CREAT | O_EXCL | O_WRONLY | O_CLOEXEC, 0644);
+  if (file < 0 && place.there) return "no file can be made beside it, to take its place";
   if (file < 0) return std::strerror(errno);
   ::close(file);
   ::unlink(place.partial().c_str());
@@ -142,33 +146,66 @@ void show(const CommonOptions& options, const Output& output) {
   const auto print = [](const std::string& text) { write_all(STDOUT_FILENO, text, "standard output"); };
   if (options.json && !to_file(options.json)) return print(output.json().dump(2) + "\n");
   if (options.csv && !to_file(options.csv)) return print(output.csv());
-  if (!options.quiet) print(output.text);
+  if (!options.quiet) print(printable(output.text));
+}
+
+/// An output that was asked for.
+struct Asked {
+  std::string option, target;
+  Place place;
+};
+
+std::vector<Asked> asked_outputs(const CommonOptions& options) {
+  std::vector<Asked> out;
+  const auto add = [&](const char* option, const std::optional<std::string>& target) {
+    if (target) out.push_back({option, *target, place_named(*target)});
+  };
+  add("--json", options.json);
+  add("--csv", options.csv);
+  add("--save-table", options.saved_table);
+  return out;
+}
+
+/// Outputs that are an input or another output.
+Issues conflicts(const std::vector<Asked>& outputs, const std::vector<fs::path>& inputs) {
+  Issues issues;
+  for (std::size_t i = 0; i < outputs.size(); ++i) {
+    const Asked& asked = outputs[i];
+    if (asked.target.empty()) continue;
+    const auto report = [&](std::string what, const char* allowed) {
+      issues.push_back({{asked.option, 0, 0}, "", std::move(what), allowed});
+    };
+    for (std::size_t k = 0; k < i; ++k)
+      if (asked.place.same(outputs[k].place))
+        report(formatted("{} and {} name the same place", outputs[k].option, asked.option), "two different ones");
+    const bool read = std::any_of(inputs.begin(), inputs.end(),
+                                  [&](const fs::path& input) { return asked.place.same(place_named(input.string())); });
+    if (read && asked.place.kind == Place::Kind::file)
+      report(formatted("'{}' is an input: this command reads it", asked.target), "another file");
+  }
+  return issues;
 }
 
 }  // namespace
 
 void check_outputs(const CommonOptions& options) {
-  Issues issues;
-  const auto check = [&](const char* option, const std::optional<std::string>& target) {
-    if (!target) return;
-    if (target->empty())
-      return issues.push_back({{option, 0, 0}, "", "names no file", "a path, or - for standard output"});
-    if (const std::string why = refusal(place_named(*target)); !why.empty())
-      issues.push_back({{option, 0, 0},
-                        "",
-                        formatted("'{}' cannot be written: {}", *target, why),
+  const std::vector<Asked> outputs = asked_outputs(options);
+  Issues issues = conflicts(outputs, *options.inputs);
+  for (const Asked& asked : outputs) {
+    const Location at{asked.option, 0, 0};
+    if (asked.target.empty()) {
+      issues.push_back({at, "", "names no file", "a path, or - for standard output"});
+    } else if (const std::string why = refusal(asked.place); !why.empty()) {
+      issues.push_back({at, "", formatted("'{}' cannot be written: {}", asked.target, why),
                         "a file in a folder that can be written, or - for standard output"});
-  };
-  check("--json", options.json);
-  check("--csv", options.csv);
-  check("--save-table", options.saved_table);
-  if (options.json && options.csv && place_named(*options.json).same(place_named(*options.csv)))
-    issues.push_back({{"--csv", 0, 0}, "", "--json and --csv name the same place", "two different ones"});
+    }
+  }
   throw_if_any(issues);
 }
 
 void deliver(const CommonOptions& options, const Output& output) {
   if (options.csv && !output.csv) throw InputError(Issue{{"--csv", 0, 0}, "", "this command has no table", "--json"});
+  throw_if_any(conflicts(asked_outputs(options), *options.inputs));
   try {
     write_files(options, output);
   } catch (const Error&) {

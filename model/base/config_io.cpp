@@ -3,10 +3,12 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <set>
 
 #include "model/base/formatted.h"
 #include "model/base/number.h"
+#include "model/base/printable.h"
 
 namespace specstep {
 
@@ -30,8 +32,9 @@ struct Context {
   Sources& sources;
   Issues& issues;
   std::set<const Override*> used;
-  std::set<const Override*> replaced;  // by a later value of a key that they reach into
-  std::vector<std::filesystem::path> open_files;  // parts being read, to refuse cycles
+  std::set<const Override*> replaced;                 // by a later value of a key that they reach into
+  std::vector<std::filesystem::path> open_files;      // parts being read, to refuse cycles
+  std::vector<std::vector<std::string>> empty_lists;  // paths of lists without an element
 };
 
 class Reader final : public Visitor {
@@ -72,6 +75,9 @@ class Reader final : public Visitor {
 
   void text(std::string& value) override {
     if (node_->kind != Node::Kind::scalar) return wrong("text");
+    if (steers_terminal(node_->text)) return wrong("text without control characters");
+    const bool title = !path_.empty() && path_.back() == "name";
+    if (title && node_->text.find('\n') != std::string::npos) return wrong("one line");
     value = node_->text;
   }
 
@@ -88,6 +94,7 @@ class Reader final : public Visitor {
     if (local.kind != Node::Kind::list) return wrong("a list, as in [a, b]");
     forget_replaced();
     apply_list_overrides(local);
+    if (local.items.empty()) context_.empty_lists.push_back(path_);
     door.resize(local.items.size());
     for (std::size_t i = 0; i < local.items.size(); ++i) {
       Reader element(context_, local.items[i], extended(formatted("[{}]", i)));
@@ -119,11 +126,13 @@ class Reader final : public Visitor {
     } else if (!door.scalar_key.empty() && local.kind == Node::Kind::scalar) {
       local = wrapped(door.scalar_key);
     } else if (!door.list_key.empty() && local.kind == Node::Kind::list) {
+      if (local.items.empty()) return report(local.at, std::string(door.list_key), "is empty", "one element or more");
       local = wrapped(door.list_key);
     }
     if (!door.list_key.empty()) spell_out_indices(door.list_key);
     const bool named = !door.part.empty() && node_->kind == Node::Kind::scalar;
     if (!named) forget_replaced();
+    if (!door.part.empty()) tell_changes(local);
     read_map(door, local);
     context_.open_files.resize(opened);
   }
@@ -203,8 +212,27 @@ class Reader final : public Visitor {
     Node part;
     if (!Reader(context_, named, path_).open_part(part, folder)) return false;
     std::erase_if(local.entries, [](const yaml::Entry& e) { return e.key == "base"; });
+    for (const yaml::Entry& entry : local.entries) laid_over_.push_back(entry.key);
     local = yaml::merged(std::move(part), local);
     return true;
+  }
+
+  /// A part whose keys are changed is no longer what its name says.
+  void tell_changes(Node& part) const {
+    std::vector<std::string> changed = laid_over_;
+    for (const Override& o : context_.overrides)
+      if (reaches_below(o)) changed.push_back(o.path[path_.size()]);
+    Node* name = part.find("name");
+    if (changed.empty() || !name || name->kind != Node::Kind::scalar) return;
+    std::string keys;
+    for (std::size_t i = 0; i < changed.size(); ++i) {
+      if (changed[i] == "name") return;
+      if (std::find(changed.begin(), changed.begin() + static_cast<std::ptrdiff_t>(i), changed[i]) ==
+          changed.begin() + static_cast<std::ptrdiff_t>(i))
+        keys += (keys.empty() ? "" : ", ") + changed[i];
+    }
+    const std::string suffix = formatted(" ({} changed)", keys);
+    if (!name->text.ends_with(suffix)) name->text += suffix;
   }
 
   bool open_part(Node& local, std::string_view folder) {
@@ -220,11 +248,18 @@ class Reader final : public Visitor {
         report_cycle(file);
         return false;
       }
-      local = load_with_base(file, &context_.issues);
+      local = load_with_base(file, &context_.issues, context_.options.files);
+      const auto& refuses = context_.options.refuses_part;
+      if (const std::string why = refuses ? refuses(local, folder) : ""; !why.empty())
+        throw InputError(Issue{{file.string()}, "", why, "a file of another kind"});
       context_.open_files.push_back(file);
       return true;
     } catch (const InputError& e) {
-      for (const Issue& issue : e.issues()) context_.issues.push_back(issue);
+      for (Issue issue : e.issues()) {
+        if (issue.at.line == 0 && issue.at.file != node_->at.file)  // of the file as a whole: told where it is named
+          issue = {node_->at, joined(path_), formatted("'{}' {}", issue.at.file, issue.what), issue.allowed};
+        context_.issues.push_back(issue);
+      }
       return false;
     }
   }
@@ -246,6 +281,21 @@ class Reader final : public Visitor {
     if (door.check && context_.issues.size() == before) {
       Checker checker(joined(path_), context_.sources, local.at, context_.issues);
       door.check(checker);
+      blame_empty_list(before);
+    }
+  }
+
+  /// A map that is found empty, because the one list in it is: that list is at fault.
+  void blame_empty_list(std::size_t first_issue) {
+    for (std::size_t i = first_issue; i < context_.issues.size(); ++i) {
+      Issue& issue = context_.issues[i];
+      if (issue.key != joined(path_) || issue.what != "is empty") continue;
+      for (const std::vector<std::string>& list : context_.empty_lists) {
+        if (list.size() != path_.size() + 1 || !std::equal(path_.begin(), path_.end(), list.begin())) continue;
+        issue.key = joined(list);
+        issue.at = place_of(issue.key, context_.sources, issue.at);
+        issue.allowed = "one element or more";
+      }
     }
   }
 
@@ -300,10 +350,12 @@ class Reader final : public Visitor {
       if (!reaches_below(o)) continue;
       const std::string& key = o.path[path_.size()];
       std::size_t index = 0;
-      if (key.front() != '[' || !parse_number(std::string_view(key).substr(1, key.size() - 2), index)) continue;
+      if (key.front() != '[') continue;
+      if (!parse_number(std::string_view(key).substr(1, key.size() - 2), index))  // more digits than any list has
+        index = std::numeric_limits<std::size_t>::max();
       const bool last = o.path.size() == path_.size() + 1;
       if (index > local.items.size() || (index == local.items.size() && !last)) {
-        context_.issues.push_back({o.value.at, joined(path_), formatted("has no element [{}]", index),
+        context_.issues.push_back({o.value.at, joined(path_), formatted("has no element {}", key),
                                    formatted("[0] to [{}]; the last one appends", local.items.size())});
         context_.used.insert(&o);
         continue;
@@ -319,7 +371,8 @@ class Reader final : public Visitor {
   const Node* node_;
   std::vector<std::string> path_;
   std::vector<std::string> known_;
-  bool or_auto_ = false;  // the word auto would do as well
+  std::vector<std::string> laid_over_;  // keys that change those of a part's file
+  bool or_auto_ = false;                // the word auto would do as well
 };
 
 }  // namespace
@@ -327,7 +380,7 @@ class Reader final : public Visitor {
 namespace detail {
 
 void read(const yaml::Node& root, const ReadOptions& options, const Door& door, Sources& sources, Issues& issues) {
-  Context context{options, options.overrides, sources, issues, {}, {}};
+  Context context{options, options.overrides, sources, issues, {}, {}, {}, {}};
   if (root.at.line > 0) context.open_files.push_back(one_spelling(root.at.file));
   Reader reader(context, root, {});
   door.visit(reader);

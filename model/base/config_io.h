@@ -2,6 +2,7 @@
 #pragma once
 
 #include <filesystem>
+#include <functional>
 #include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <vector>
@@ -11,7 +12,8 @@
 
 namespace specstep {
 
-/// One spelling of a path, for telling files apart. Never fails: what has no canonical form (a pipe) stays as it is.
+/// One spelling of a path, absolute and with links followed, for telling files apart, those that are not there yet too.
+/// Never fails: what has no canonical form (a pipe) stays as it is.
 std::filesystem::path one_spelling(const std::filesystem::path& path);
 
 /// The folder that paths inside a file are relative to: its own, or the working directory for text from a pipe or
@@ -28,6 +30,9 @@ class ConfigLibrary {
   const std::filesystem::path& root() const { return root_; }
   /// Names in a folder, sorted, without ".yaml"; sub-folders appear as "seed/baseline".
   std::vector<std::string> names(const std::string& folder) const;
+  /// What a user may write for a file of a folder: "a path, or one of a, b or c in FOLDER"; where none is installed,
+  /// how to say where they are.
+  std::string choice(const std::string& folder) const;
   /// A path ("./x.yaml", "a/b.yaml", relative to `from`) or a name of `folder`. InputError at `at` when it is neither.
   std::filesystem::path find(const std::string& text, const std::string& folder, const std::filesystem::path& from,
                              const Location& at, const std::string& key) const;
@@ -50,11 +55,16 @@ Override parse_override(const std::string& text);
 struct ReadOptions {
   const ConfigLibrary* library = nullptr;  // needed for files with parts
   std::vector<Override> overrides;
+  std::vector<std::filesystem::path>* files =
+      nullptr;  // gets every file that is read: the config, its bases, its parts
+  /// Why a file cannot be a part from this folder, or nothing: for files that are of another kind.
+  std::function<std::string(const yaml::Node& file, std::string_view folder)> refuses_part;
 };
 
 /// Loads a file and its `base:` chain (paths relative to the file that names them; cycles refused). `faults` as in
-/// yaml::parse.
-yaml::Node load_with_base(const std::filesystem::path& path, Issues* faults = nullptr);
+/// yaml::parse; `files` gets the path of each file.
+yaml::Node load_with_base(const std::filesystem::path& path, Issues* faults = nullptr,
+                          std::vector<std::filesystem::path>* files = nullptr);
 
 namespace detail {
 /// Fills a value from a tree; all faults go to `issues`.
@@ -83,7 +93,7 @@ T read_config(const yaml::Node& root, const ReadOptions& options = {}, Sources* 
 template <class T>
 T load_config(const std::filesystem::path& path, const ReadOptions& options = {}, Sources* sources = nullptr) {
   Issues faults;
-  const yaml::Node root = load_with_base(path, &faults);
+  const yaml::Node root = load_with_base(path, &faults, options.files);
   return read_config<T>(root, options, sources, std::move(faults));
 }
 

@@ -12,7 +12,8 @@ namespace fs = std::filesystem;
 
 fs::path one_spelling(const fs::path& path) {
   std::error_code failed;
-  const fs::path canonical = fs::weakly_canonical(path, failed);
+  const fs::path absolute = fs::absolute(path, failed);  // a path that does not exist would stay relative otherwise
+  const fs::path canonical = fs::weakly_canonical(failed ? path : absolute, failed);
   return failed || canonical.empty() ? path.lexically_normal() : canonical;
 }
 
@@ -45,6 +46,13 @@ std::vector<std::string> ConfigLibrary::names(const std::string& folder) const {
   }
   std::sort(out.begin(), out.end());
   return out;
+}
+
+std::string ConfigLibrary::choice(const std::string& folder) const {
+  const std::vector<std::string> known = names(folder);
+  const std::string where = (root_ / folder).string();
+  if (known.empty()) return formatted("a path; no configs are installed in {}: set SPECSTEP_CONFIGS", where);
+  return formatted("a path, or one of {} in {}", one_of(known), where);
 }
 
 fs::path ConfigLibrary::find(const std::string& text, const std::string& folder, const fs::path& from,

@@ -5,6 +5,7 @@
 #include <numeric>
 
 #include "model/base/formatted.h"
+#include "model/base/printable.h"
 
 namespace specstep {
 
@@ -19,7 +20,7 @@ std::string Issue::text() const {
   if (!key.empty()) out += key + ": ";
   out += what;
   if (!allowed.empty()) out += "; " + allowed;
-  return out;
+  return printable(out, true);  // it may quote what a file holds
 }
 
 namespace {

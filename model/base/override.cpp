@@ -63,8 +63,10 @@ Override parse_override(const std::string& text) {
 }
 
 namespace {
-Node load_chain(const std::filesystem::path& path, std::vector<std::filesystem::path>& open, Issues* faults) {
+Node load_chain(const std::filesystem::path& path, std::vector<std::filesystem::path>& open, Issues* faults,
+                std::vector<std::filesystem::path>* files) {
   Node root = yaml::load(path, faults);
+  if (files) files->push_back(path);
   if (root.kind != Node::Kind::map)
     throw InputError(Issue{root.at, "", formatted("the file holds {}", root.kind_name()), "a map of keys"});
   const Node* base = root.find("base");
@@ -76,16 +78,19 @@ Node load_chain(const std::filesystem::path& path, std::vector<std::filesystem::
   if (std::find(open.begin(), open.end(), file) != open.end())
     throw InputError(Issue{at, "base", formatted("'{}' leads back to itself", base->text), "a file that does not"});
   std::error_code failed;
+  if (std::filesystem::is_directory(file, failed))
+    throw InputError(Issue{at, "base", formatted("'{}' is a directory", base->text), "the path of a file"});
   if (!std::filesystem::is_regular_file(file, failed))
     throw InputError(Issue{at, "base", formatted("no such file '{}'", base->text), "a path relative to this file"});
   std::erase_if(root.entries, [](const yaml::Entry& e) { return e.key == "base"; });
-  return yaml::merged(load_chain(file, open, faults), root);
+  return yaml::merged(load_chain(file, open, faults, files), root);
 }
 }  // namespace
 
-yaml::Node load_with_base(const std::filesystem::path& path, Issues* faults) {
+yaml::Node load_with_base(const std::filesystem::path& path, Issues* faults,
+                          std::vector<std::filesystem::path>* files) {
   std::vector<std::filesystem::path> open;
-  return load_chain(path, open, faults);
+  return load_chain(path, open, faults, files);
 }
 
 }  // namespace specstep

@@ -27,7 +27,7 @@ std::int64_t pool_tokens(double bytes, double bytes_per_token, std::int64_t page
 
 namespace {
 
-std::string shortfall(double bytes) {
+std::string memory_text(double bytes) {
   return bytes < gib ? formatted("{:.2f} MiB", bytes / mib) : formatted("{:.2f} GiB", bytes / gib);
 }
 
@@ -239,23 +239,17 @@ class Ledger {
   }
 
   void warn() {
-    if (!out_.starts()) return;
+    if (!out_.serves()) return;
     auto& w = out_.warnings;
-    if (out_.left < 0)
+    if (out_.graphs > out_.left)
       w.push_back(
-          formatted("memory: graphs and activations do not fit by {}: the engine would run out of memory after it "
-                    "has sized its KV pool; a smaller engine.memory.fraction or fewer graphs would help",
-                    shortfall(-out_.left)));
-    else if (out_.graphs > out_.left)
-      w.push_back(formatted("memory: CUDA graphs take {}, more than the {} that remain", shortfall(out_.graphs),
-                            shortfall(out_.left)));
-    if (out_.kv_tokens < out_.request_tokens)
-      w.push_back(formatted("memory: the KV pool holds {} tokens, less than the {} of one request",
-                            grouped(out_.kv_tokens), grouped(out_.request_tokens)));
-    else if (config_.workload.batch > out_.largest_batch)
-      w.push_back(
-          formatted("memory: the KV pool holds {} tokens: of {} requests of {} tokens {} run at once, the others wait",
-                    grouped(out_.kv_tokens), config_.workload.batch, grouped(out_.request_tokens), out_.largest_batch));
+          formatted("memory: CUDA graphs take {} and leave {} free", memory_text(out_.graphs), memory_text(out_.left)));
+    if (config_.workload.batch > out_.largest_batch)
+      w.push_back(formatted(
+          "memory: the KV pool holds {} tokens: of {} requests of {} tokens {} run at once, the others wait; what is "
+          "priced is all {} at once, as a larger pool would allow",
+          grouped(out_.kv_tokens), config_.workload.batch, grouped(out_.request_tokens), out_.largest_batch,
+          config_.workload.batch));
     else if (out_.kv < 0.02 * out_.usable)
       w.push_back(
           formatted("memory: the KV pool is {:.1f} % of the GPU: {} tokens in all, and no request can be longer",

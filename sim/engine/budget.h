@@ -43,7 +43,7 @@ struct MemoryBudget {
   std::int64_t chunk_tokens = 0;  // of the prefill that the activations are of
   double kv = 0;
   double process = 0;  // all that the engine takes
-  double left = 0;     // free once it runs; negative: it runs out of memory later
+  double left = 0;     // free once it runs; negative: it runs out of memory while it starts
 
   double kv_per_token = 0, kv_per_sequence = 0;
   std::int64_t kv_tokens = 0;
@@ -54,7 +54,11 @@ struct MemoryBudget {
   std::vector<MemoryComparison> compared;
 
   double comm_bytes() const;
+  /// Whether a page is left for the KV pool.
   bool starts() const { return kv_tokens > 0; }
+  /// Whether the engine comes up and takes a request of the workload: graphs and activations fit beside the pool, and
+  /// one request fits into it.
+  bool serves() const { return starts() && left >= 0 && kv_tokens >= request_tokens; }
 };
 
 /// Tokens that a pool holds in whole pages, 0 for less than one.
@@ -64,7 +68,7 @@ std::int64_t pool_tokens(double bytes, double bytes_per_token, std::int64_t page
 MemoryBudget memory_budget(const RunConfig& config);
 /// The lines to print, from the board's memory to what is left.
 std::vector<MemoryTerm> memory_terms(const MemoryBudget& budget);
-/// The engine's own error with what would make it start; empty when it starts.
+/// The engine's error with what would help; empty when it serves.
 std::string start_refusal(const RunConfig& config, const MemoryBudget& budget);
 
 }  // namespace specstep

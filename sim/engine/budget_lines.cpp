@@ -94,17 +94,49 @@ double least_fraction(RunConfig config) {
 /// The most sequences to capture with which the automatic share is enough; 0 when none is.
 std::int64_t most_captured(RunConfig config, std::int64_t now) {
   return largest_that(now, [&](std::int64_t batch) {
-    config.engine.graph.sizes.clear();
+    config.engine.graph.sizes = {};
     config.engine.graph.max_batch = batch;
     return memory_budget(config).starts();
   });
 }
 
-}  // namespace
+/// The largest thousandth of the share with which everything fits; 0 when none does.
+double most_fraction(RunConfig config) {
+  const auto budget = [&](std::int64_t thousandths) {
+    config.engine.memory.fraction = static_cast<double>(thousandths) / 1000;
+    return memory_budget(config);
+  };
+  const std::int64_t fits = largest_that(999, [&](std::int64_t t) { return budget(t).left >= 0; });
+  return fits > 0 && budget(fits).serves() ? static_cast<double>(fits) / 1000 : 0;
+}
 
-std::string start_refusal(const RunConfig& config, const MemoryBudget& b) {
-  if (b.starts()) return "";
-  const MemoryRule rule = memory_rule(config.engine.memory, config.engine.preset, config.engine.version);
+/// Of an engine that has sized its pool and then needs more than is left.
+std::string out_of_memory(const RunConfig& config, const MemoryBudget& b) {
+  const double fraction = most_fraction(config);
+  return formatted(
+      "CUDA out of memory. graphs ({:.2f} GiB) and activations of a prefill of {} tokens ({:.2f} GiB) miss {:.2f} GiB "
+      "once {} has sized its KV pool ({:.2f} GiB). It would start with {}fewer graphs, or a smaller "
+      "engine.memory.chunk_tokens",
+      b.graphs / gib, grouped(b.chunk_tokens), b.activations / gib, -b.left / gib, name_of(config.engine.preset),
+      b.kv / gib, fraction > 0 ? formatted("engine.memory.fraction={:.3f} or less, ", fraction) : "");
+}
+
+/// What the engine's share comes to.
+std::string taken_text(const RunConfig& config, const MemoryBudget& b) {
+  const std::string engine = name_of(config.engine.preset);
+  const double of = b.rule == "utilisation" ? b.usable : b.free_before;
+  if (of <= 0)
+    return formatted("{} finds no memory free: {:.2f} GiB are taken of {:.2f} GiB", engine,
+                     (b.usable - b.free_before) / gib, b.usable / gib);
+  if (b.fraction.value <= 0)
+    return formatted("{} keeps {:.2f} GiB in reserve (automatic), and the GPU has {:.2f} GiB", engine,
+                     reserve_mib(b) * mib / gib, b.board / gib);
+  return formatted("{} takes {:.4f}{} of {:.2f} GiB", engine, b.fraction.value, b.automatic ? " (automatic)" : "",
+                   of / gib);
+}
+
+/// What would leave a pool.
+std::string ways_to_start(const RunConfig& config, const MemoryBudget& b, MemoryRule rule) {
   std::vector<std::string> ways;
   const double fraction = least_fraction(config);
   if (fraction > b.fraction.value) ways.push_back(formatted("engine.memory.fraction={:.3f} or more", fraction));
@@ -117,12 +149,22 @@ std::string start_refusal(const RunConfig& config, const MemoryBudget& b) {
   const double room = b.weights + b.kv;
   if (room > 0) ways.push_back(formatted("weights below {:.1f} GiB, by a smaller format or more ranks", room / gib));
   if (ways.empty()) ways.emplace_back("a larger GPU, or more ranks");
-  return formatted(
-      "{} {} takes {:.4f}{} of {:.2f} GiB, and the weights need {:.2f} GiB: the KV pool would have {:.2f} GiB. "
-      "It would start with {}",
-      start_error(rule), name_of(config.engine.preset), b.fraction.value, b.automatic ? " (automatic)" : "",
-      (b.rule == "utilisation" ? b.usable : b.free_before) / gib,
-      (b.weights + (b.rule == "utilisation" ? b.draft_weights : 0)) / gib, b.kv / gib, one_of(ways));
+  return one_of(ways);
+}
+
+}  // namespace
+
+std::string start_refusal(const RunConfig& config, const MemoryBudget& b) {
+  if (b.serves()) return "";
+  if (b.starts() && b.left < 0) return out_of_memory(config, b);
+  if (b.starts())
+    return formatted("{} would refuse the request: its KV pool holds {} tokens, less than the {} of one request",
+                     name_of(config.engine.preset), grouped(b.kv_tokens), grouped(b.request_tokens));
+  const MemoryRule rule = memory_rule(config.engine.memory, config.engine.preset, config.engine.version);
+  return formatted("{} {}, and the weights need {:.2f} GiB: the KV pool would have {:.2f} GiB. It would start with {}",
+                   start_error(rule), taken_text(config, b),
+                   (b.weights + (b.rule == "utilisation" ? b.draft_weights : 0)) / gib, b.kv / gib,
+                   ways_to_start(config, b, rule));
 }
 
 }  // namespace specstep

@@ -8,6 +8,7 @@
 
 #include "model/base/units.h"
 #include "sim/engine/benchmark.h"
+#include "sim/engine/serving.h"
 #include "sim/report/memory_report.h"
 #include "sim/test_configs.h"
 
@@ -156,8 +157,35 @@ TEST(Budget, SaysByHowMuchItDoesNotFit) {
                                       "engine={preset: vllm, version: \"0.20\", memory: {fraction: 0.98, measured: "
                                       "{weights_gib: 9, graph_gib: 0.461966}}}"});
   EXPECT_NEAR(b.left / mib, 0.02 * 22.36 * 1024 - 0.461966 * 1024, 1e-6);
-  ASSERT_FALSE(b.warnings.empty());
-  EXPECT_THAT(b.warnings[0], HasSubstr("do not fit by 15.12 MiB"));
+  EXPECT_TRUE(b.starts());
+  EXPECT_FALSE(b.serves());
+  EXPECT_NEAR(-b.left / mib, 15.12, 0.005);
+}
+
+// Everything fits at the share that is named, and not a thousandth above it.
+TEST(Budget, AnEngineThatRunsOutOfMemoryDoesNotStart) {
+  for (const std::string run : {"seed/eagle3", "llama-3.3-70b-8x-h200"}) {
+    const RunConfig config = load_run(run, {"engine.memory.fraction=1"});
+    const std::string why = start_refusal(config, memory_budget(config));
+    EXPECT_THAT(why, testing::StartsWith("CUDA out of memory. ")) << run;
+    const std::string key = "engine.memory.fraction=";
+    const std::string named = why.substr(why.find(key) + key.size(), 5);
+    EXPECT_TRUE(budget(run, {key + named}).serves()) << run << ' ' << named;
+    EXPECT_LT(budget(run, {key + std::to_string(std::stod(named) + 0.001)}).left, 0) << run << ' ' << named;
+  }
+  EXPECT_THAT(refusal_of([] { require_start(load_run("seed/eagle3", {"workload.prompt_tokens=10000000"})); }),
+              HasSubstr("less than the 10,000,"));
+}
+
+TEST(Budget, ErrorsNameNoShareBelowNothing) {
+  for (const auto& sets : std::vector<std::vector<std::string>>{
+           {"machine.gpu.memory_gib=8", "machine.gpu.usable_gib=8"}, {"engine.memory.context_gib=200"}}) {
+    const RunConfig config = load_run("seed/baseline-graph128", sets);
+    const std::string why = start_refusal(config, memory_budget(config));
+    EXPECT_THAT(why, testing::Not(HasSubstr("takes -"))) << why;
+    EXPECT_THAT(why, testing::Not(HasSubstr("of -"))) << why;
+    EXPECT_THAT(why, HasSubstr("Not enough memory.")) << why;
+  }
 }
 
 // 6.19 GB of graphs with 5.24 GB left (sgl-project/sglang#8538).
@@ -169,7 +197,7 @@ TEST(Budget, WarnsOfGraphsAboveWhatRemains) {
               "40, activations_gib: 0.57, graph_gib: 6.19}}}"});
   EXPECT_NEAR(b.left / gib, 5.24, 1e-9);
   ASSERT_FALSE(b.warnings.empty());
-  EXPECT_THAT(b.warnings[0], HasSubstr("CUDA graphs take 6.19 GiB, more than the 5.24 GiB that remain"));
+  EXPECT_THAT(b.warnings[0], HasSubstr("CUDA graphs take 6.19 GiB and leave 5.24 GiB free"));
 }
 
 TEST(Budget, BuffersByBackend) {
@@ -229,8 +257,8 @@ TEST(Budget, NamesABatchThatDoesNotFit) {
   EXPECT_EQ(b.largest_batch, 3);
   ASSERT_FALSE(b.warnings.empty());
   EXPECT_THAT(b.warnings[0], HasSubstr("of 8 requests of 4,352 tokens 3 run at once"));
-  EXPECT_THAT(budget("memory/seed-automatic", {"workload.prompt_tokens=20000"}).warnings[0],
-              HasSubstr("less than the 20,256 of one request"));
+  const RunConfig longer = load_run("memory/seed-automatic", {"workload.prompt_tokens=20000"});
+  EXPECT_THAT(start_refusal(longer, memory_budget(longer)), HasSubstr("less than the 20,256 of one request"));
 }
 
 }  // namespace

@@ -1,5 +1,7 @@
 #include "sim/engine/config_notes.h"
 
+#include <algorithm>
+
 #include "comm/caps.h"
 #include "comm/topology.h"
 #include "model/base/formatted.h"
@@ -27,6 +29,26 @@ std::vector<std::string> fusion_notes(const RunConfig& config) {
   return out;
 }
 
+/// Settings of our own backends that a price does not know.
+std::vector<std::string> own_notes(const RunConfig& config) {
+  if (!config.comm.own) return {};
+  std::vector<std::string> out;
+  comm::OwnSettings rest = *config.comm.own;
+  rest.islands.clear();
+  if (config.measure.executor == ExecutorKind::cost && rest != comm::OwnSettings{})
+    out.emplace_back("comm.own: of these settings prices know the islands alone; the cuda executor runs with all");
+  if (config.comm.own->islands.empty()) return out;
+  std::vector<std::string> asked;
+  for (const CommRule& rule : config.comm.rows()) asked.push_back(rule.backend);
+  if (asked.empty()) asked.push_back(config.comm.pick(1));
+  const bool island = std::find(asked.begin(), asked.end(), "island") != asked.end();
+  const bool choice = std::any_of(asked.begin(), asked.end(), is_comm_choice);
+  if (!island && !choice) out.emplace_back("comm.own.islands is not read: no message goes by island");
+  if (choice)
+    out.emplace_back("comm.own.islands: where a rule chooses the backend, it weighs the fabric's own division");
+  return out;
+}
+
 /// What the engine adds to the passes, or does not.
 std::vector<std::string> engine_time_notes(const RunConfig& config) {
   std::vector<std::string> out;
@@ -50,7 +72,7 @@ std::vector<std::string> graph_notes(const RunConfig& config) {
   std::vector<std::string> out;
   const EngineSpec& e = config.engine;
   if (graph_mode(e.graph, e.preset) != GraphMode::none) return out;
-  if (!e.graph.sizes.empty())
+  if (e.graph.sizes)
     out.emplace_back("engine.graph.sizes are not used: engine.graph.mode none captures nothing");
   if (e.graph.max_tokens)
     out.emplace_back("engine.graph.max_tokens is not used: engine.graph.mode none captures nothing");
@@ -98,6 +120,7 @@ std::vector<std::string> config_notes(const RunConfig& config) {
   std::vector<std::string> out = fusion_notes(config);
   for (std::string& note : graph_notes(config)) out.push_back(std::move(note));
   for (std::string& note : machine_notes(config)) out.push_back(std::move(note));
+  for (std::string& note : own_notes(config)) out.push_back(std::move(note));
   for (std::string& note : capability_notes(config)) out.push_back(std::move(note));
   if (const auto& w = config.comm.what_if; w && !w->allreduce_us && !w->cycle_allreduce_us && w->allreduce_factor == 1)
     out.emplace_back("comm.what_if says nothing: allreduces are priced as their backend would take");

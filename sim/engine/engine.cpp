@@ -53,9 +53,11 @@ void check(const EngineSpec& e, Checker& c) {
            one_of(backends));
   const bool vllm = e.preset == EnginePreset::vllm;
   if (vllm && e.graph.max_batch)
-    c.fail("graph.max_batch", "has no meaning here", "vllm counts tokens: graph.max_tokens");
+    c.fail("graph.max_batch", "has no meaning here",
+           "vllm counts tokens: graph.max_tokens; the profile engine=vllm sets neither");
   if (!vllm && e.graph.max_tokens)
-    c.fail("graph.max_tokens", "has no meaning here", name_of(e.preset) + " counts sequences: graph.max_batch");
+    c.fail("graph.max_tokens", "has no meaning here",
+           formatted("{0} counts sequences: graph.max_batch; the profile engine={0} sets neither", name_of(e.preset)));
   const MemoryRule rule = memory_rule(e.memory, e.preset, e.version);
   if (e.memory.graph_estimate && rule != MemoryRule::utilisation)
     c.fail("memory.graph_estimate", "has no meaning here",

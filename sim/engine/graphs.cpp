@@ -187,8 +187,8 @@ CaptureList capture_list(const GraphSpec& graph, const CaptureQuery& q) {
     out.rule = "engine.graph.mode none";
     return out;
   }
-  if (!graph.sizes.empty()) {
-    out.sizes = graph.sizes;
+  if (graph.sizes) {
+    out.sizes = *graph.sizes.value;
     out.rule = "engine.graph.sizes";
     return out;
   }
@@ -231,7 +231,7 @@ void describe(Fields& f, GraphSpec& g) {
              {.min = 1, .max = 65536});
   f.optional("max_tokens", g.max_tokens, "vllm: largest captured number of tokens (max_cudagraph_capture_size)",
              {.min = 1, .max = 1048576});
-  f.optional("sizes", g.sizes, "captured sizes instead of the engine's list: sequences, for vllm tokens",
+  f.optional("sizes", g.sizes, "captured sizes, sequences or for vllm tokens; auto: the engine's list",
              {.min = 1, .max = 1048576});
   f.optional("mode", g.mode, "what becomes a graph, in vLLM's names; sglang and trtllm know none and full_decode_only");
   f.optional("padding", g.padding, "run sizes in between at the next captured one; left out: as the engine does");
@@ -241,12 +241,14 @@ void describe(Fields& f, GraphSpec& g) {
 }
 
 void check(const GraphSpec& g, Checker& c) {
-  for (std::size_t i = 1; i < g.sizes.size(); ++i)
-    if (g.sizes[i] <= g.sizes[i - 1])
-      c.fail(formatted("sizes[{}]", i), formatted("is {} behind {}", g.sizes[i], g.sizes[i - 1]), "sizes ascending");
+  const std::vector<std::int64_t> sizes = g.sizes.value_or({});
+  if (g.sizes && sizes.empty()) c.fail("sizes", "is empty", "auto, or one size or more; mode: none captures nothing");
+  for (std::size_t i = 1; i < sizes.size(); ++i)
+    if (sizes[i] <= sizes[i - 1])
+      c.fail(formatted("sizes[{}]", i), formatted("is {} behind {}", sizes[i], sizes[i - 1]), "sizes ascending");
   check_range(c, "piece_launch_us", g.piece_launch_us, {.min = 0, .max = 1e6});
-  if (!g.sizes.empty() && g.max_batch) c.fail("max_batch", "is given beside sizes", "auto: the sizes decide");
-  if (!g.sizes.empty() && g.max_tokens) c.fail("max_tokens", "is given beside sizes", "auto: the sizes decide");
+  if (!sizes.empty() && g.max_batch) c.fail("max_batch", "is given beside sizes", "auto: the sizes decide");
+  if (!sizes.empty() && g.max_tokens) c.fail("max_tokens", "is given beside sizes", "auto: the sizes decide");
 }
 
 }  // namespace specstep

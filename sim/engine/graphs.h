@@ -30,12 +30,12 @@ struct CaptureCost {
 };
 
 struct GraphSpec {
-  Auto<std::int64_t> max_batch;        // largest captured number of sequences
-  Auto<std::int64_t> max_tokens;       // the same where an engine counts tokens
-  std::vector<std::int64_t> sizes;     // instead of the engine's list, in its unit
-  std::optional<GraphMode> mode;       // the engine's own when left out
-  std::optional<bool> padding;         // likewise
-  std::optional<CaptureCost> capture;  // likewise
+  Auto<std::int64_t> max_batch;           // largest captured number of sequences
+  Auto<std::int64_t> max_tokens;          // the same where an engine counts tokens
+  Auto<std::vector<std::int64_t>> sizes;  // instead of the engine's list, in its unit
+  std::optional<GraphMode> mode;          // the engine's own when left out
+  std::optional<bool> padding;            // likewise
+  std::optional<CaptureCost> capture;     // likewise
   Quantity piece_launch_us{20, "assumed: the upper end of the 5 to 20 us that one launch through PyTorch takes"};
 };
 

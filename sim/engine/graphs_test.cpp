@@ -102,7 +102,7 @@ TEST(Graphs, TensorRtSizes) {
 
 TEST(Graphs, ListsOfOnesOwnAndNone) {
   GraphSpec mine;
-  mine.sizes = {3, 7};
+  mine.sizes = std::vector<std::int64_t>{3, 7};
   EXPECT_EQ(capture_list(mine, query(EnginePreset::sglang)).fit(4), 7);
   EXPECT_EQ(capture_list(mine, query(EnginePreset::sglang)).fit(8), std::nullopt);
   mine.mode = GraphMode::none;

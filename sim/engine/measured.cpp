@@ -141,7 +141,7 @@ class Measured {
                                         result_.metrics.at("speculative.accept_length").value));
   }
 
-  /// A pass with its breakdown: halfway through the output, traced, scaled to the mean untraced pass.
+  /// A pass with its breakdown: halfway through the output, traced, scaled to the median untraced pass.
   void phase(PassKind kind, std::int64_t tokens_each, double per_cycle, const std::vector<Generation>& runs) {
     const bool draft = kind == PassKind::draft || kind == PassKind::extend;
     const std::int64_t context =
@@ -161,13 +161,17 @@ class Measured {
       sum.seconds += one.seconds;
       for (std::size_t p = 0; p < part_count; ++p) sum.parts[p] += one.parts[p];
       sum.spans.resize(one.spans.size());
-      for (std::size_t s = 0; s < one.spans.size(); ++s) sum.spans[s].seconds += one.spans[s].seconds;
+      for (std::size_t s = 0; s < one.spans.size(); ++s) {
+        sum.spans[s].seconds += one.spans[s].seconds;
+        sum.spans[s].provenance = one.spans[s].provenance;
+      }
       last = std::move(one);
     }
-    double mean = 0;
-    for (const Generation& g : runs) mean += pass_seconds(g, kind) / static_cast<double>(runs.size());
-    const double scale = sum.seconds > 0 ? mean / sum.seconds : 0;
-    sum.seconds = mean;
+    std::vector<double> passes;
+    for (const Generation& g : runs) passes.push_back(pass_seconds(g, kind));
+    const double usual = median(std::move(passes));  // as the metrics are: a pass is no longer than its step
+    const double scale = sum.seconds > 0 ? usual / sum.seconds : 0;
+    sum.seconds = usual;
     for (double& part : sum.parts) part *= scale;
     for (StepTime& span : sum.spans) span.seconds *= scale;
     sum.in_situ_seconds = last.in_situ_seconds;

@@ -14,6 +14,7 @@ PhaseResult phase_of(const PreparedPlan& prepared, const Timeline& timeline, std
   out.in_situ_seconds = timeline.in_situ_seconds;
   out.wait_seconds = timeline.wait_seconds;
   out.host_seconds = timeline.host_seconds;
+  double measured = 0;  // sum over in-layer allreduces, which differ where ranks wait for each other
   for (std::size_t i = 0; i < plan.steps.size(); ++i) {
     const auto* reduce = allreduce_of(plan.steps[i].op);
     if (!reduce) continue;
@@ -21,7 +22,11 @@ PhaseResult phase_of(const PreparedPlan& prepared, const Timeline& timeline, std
     if (!reduce->in_layer) continue;
     ++out.allreduces_in_layer;
     out.allreduce_bytes = reduce->bytes();
-    if (i < timeline.spans.size()) out.allreduce_seconds = timeline.spans[i].seconds;
+    if (i < timeline.spans.size()) {
+      const StepTime& span = timeline.spans[i];
+      if (span.provenance == comm::Provenance::measured) measured += span.seconds;
+      out.allreduce_seconds = measured > 0 ? measured / static_cast<double>(out.allreduces_in_layer) : span.seconds;
+    }
     if (timeline.allreduce_seconds > 0) out.allreduce_seconds = timeline.allreduce_seconds;
   }
   return out;

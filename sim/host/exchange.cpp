@@ -29,15 +29,18 @@ void through_fp8(std::vector<float>& values) { store(values, {DType::fp8, fp8_bl
 
 }  // namespace
 
-comm::Schedule allreduce_schedule(const std::string& backend, const comm::Topology& topology, int ranks) {
+comm::Schedule allreduce_schedule(const CommSpec& comm, const std::string& backend, const comm::Topology& topology,
+                                  int ranks) {
   using comm::Operation;
   constexpr std::int64_t any_size = 4096;  // a whole number of packs
   const comm::Call call{comm::Collective::all_reduce, ranks, any_size, DType::bf16, true};
-  if (const auto reason = comm::refusal(backend, topology, call))
+  if (const auto reason = backend_refusal(comm, backend, topology, call))
     throw InputError({{}, "comm.backend", *reason, "a backend that can, see 'specstep list --backends'"});
   if (backend == "push1" || backend == "nccl_dev") return comm::one_shot(ranks, Operation::write);
   if (backend == "pull1") return comm::one_shot(ranks, Operation::read);
   if (backend == "rsag" || backend == "q8" || backend == "nccl_sym") return comm::two_stage(ranks, Operation::read);
+  if (const auto* islands = backend == "island" ? asked_islands(comm, ranks) : nullptr)
+    return comm::island(*islands, Operation::read);
   if (backend == "island") return comm::island(comm::island_plans(topology, ranks).front(), Operation::read);
   if (backend == "hostbc") return comm::host_broadcast(ranks);
   if (backend == "nvls") return comm::multicast(ranks);
@@ -80,7 +83,7 @@ void Exchange::need(comm::Collective kind, std::int64_t bytes, std::int64_t rank
   }
   const Key key = key_of(kind, bytes, static_cast<int>(ranks));
   if (schedules_.contains(key)) return;
-  schedules_[key] = {sums ? allreduce_schedule(key.first, topology_, key.second)
+  schedules_[key] = {sums ? allreduce_schedule(comm_, key.first, topology_, key.second)
                           : comm::direct(kind, key.second, comm::Operation::write),
                      sums && key.first == "q8"};
 }

@@ -18,7 +18,8 @@ namespace specstep::host {
 /// Schedule with which a backend of the table sums over `ranks` ranks of this fabric. Where a backend chooses by size
 /// (nccl, island) its first choice that carries values: a ring, the cheapest division. Throws InputError for null and
 /// delay, which move nothing, and with the backend's own reason where it refuses.
-comm::Schedule allreduce_schedule(const std::string& backend, const comm::Topology& topology, int ranks);
+comm::Schedule allreduce_schedule(const CommSpec& comm, const std::string& backend, const comm::Topology& topology,
+                                  int ranks);
 
 /// Ranks that exchange with each other, in the order of the schedule's ranks.
 using Group = std::vector<int>;

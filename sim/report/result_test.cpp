@@ -92,5 +92,43 @@ TEST(Result, CsvHasOneRowAMetric) {
   EXPECT_EQ(static_cast<std::size_t>(std::count(csv.begin(), csv.end(), '\n')), r.metrics.size() + 1);
 }
 
+/// Cells of a row of the breakdown, by their right ends.
+std::vector<std::size_t> ends_of(const std::string& text, const std::string& row) {
+  const std::size_t from = text.find("\n  " + row) + 1;
+  const std::string line = text.substr(from, text.find('\n', from) - from);
+  std::vector<std::size_t> ends;
+  for (std::size_t i = 14; i < line.size(); ++i)
+    if (line[i] != ' ' && (i + 1 == line.size() || line.substr(i + 1, 2) == "  ")) ends.push_back(i);
+  return ends;
+}
+
+// Long prompts send long messages: every column grows with them, and none runs into the next.
+TEST(Result, ColumnsHoldLongCells) {
+  for (const char* prompt : {"workload.prompt_tokens=30", "workload.prompt_tokens=100000"}) {
+    const RunConfig config =
+        load_run("seed/baseline-graph128",
+                 {prompt, "workload.batch=8", "machine.gpu.memory_gib=900", "machine.gpu.usable_gib=900"});
+    const std::string text = to_text(run_benchmark(config, *make_executor(config)));
+    EXPECT_EQ(ends_of(text, "allreduces  ").size(), 2u) << text;
+    EXPECT_EQ(ends_of(text, "allreduces  ").back(), ends_of(text, "gemm").back()) << text;
+  }
+}
+
+// The same run measured: a pass is part of its step, and one allreduce as often as there are makes their row.
+TEST(Result, MeasuredTotalsGoTogether) {
+  const RunConfig config = load_run("tiny", {"measure.executor=host", "speculation.method=none", "measure.runs=3",
+                                             "measure.warmup=0", "workload.output_tokens=4"});
+  const RunResult r = run_benchmark(config, *make_executor(config));
+  for (const PhaseResult& p : r.phases) {
+    if (p.kind != PassKind::decode) continue;
+    EXPECT_LE(p.seconds * 1e3, r.metrics.at("decode.step_ms").value * (1 + 1e-9));
+    const double row = p.parts[static_cast<std::size_t>(Part::allreduce)];
+    EXPECT_LE(p.allreduce_seconds * static_cast<double>(p.allreduces_in_layer), row * (1 + 1e-9));
+    if (p.allreduces == p.allreduces_in_layer) {
+      EXPECT_NEAR(p.allreduce_seconds * static_cast<double>(p.allreduces), row, 1e-9 * row);
+    }
+  }
+}
+
 }  // namespace
 }  // namespace specstep

@@ -57,10 +57,16 @@ std::string metrics_table(const RunResult& r) {
   return out;
 }
 
+std::string allreduces_text(const PhaseResult& p) {
+  return p.allreduces > 0 ? formatted("{} x {} B", p.allreduces, grouped(p.allreduce_bytes)) : std::string("none");
+}
+
 std::string breakdown_table(const RunResult& r) {
   std::string out = "\nwhere a pass spends its time, ms\n";
+  std::size_t width = 18;  // of a column: two blanks, then its longest cell
+  for (const PhaseResult& p : r.phases) width = std::max(width, allreduces_text(p).size() + 2);
   out += formatted("  {:<12}", "");
-  for (const PhaseResult& p : r.phases) out += formatted("{:>18}", name_of(p.kind));
+  for (const PhaseResult& p : r.phases) out += formatted("{:>{}}", name_of(p.kind), width);
   out += "\n";
   for (std::size_t i = 0; i < part_count; ++i) {
     const bool any =
@@ -68,21 +74,19 @@ std::string breakdown_table(const RunResult& r) {
     if (!any) continue;
     out += formatted("  {:<12}", EnumNames<Part>::names()[i]);
     for (const PhaseResult& p : r.phases)
-      out += formatted("{:>10.3f} {:>5.1f} %", p.parts[i] / ms, 100 * p.parts[i] / p.seconds);
+      out += formatted("{:>{}.3f} {:>5.1f} %", p.parts[i] / ms, width - 8, 100 * p.parts[i] / p.seconds);
     out += "\n";
   }
   const auto row = [&](const char* name, auto value) {
     out += formatted("  {:<12}", name);
-    for (const PhaseResult& p : r.phases) out += formatted("{:>18}", value(p));
+    for (const PhaseResult& p : r.phases) out += formatted("{:>{}}", value(p), width);
     out += "\n";
   };
   row("total", [](const PhaseResult& p) { return formatted("{:.3f}        ", p.seconds / ms); });
   row("launched", [](const PhaseResult& p) { return name_of(p.launch) + "  "; });
   row("kernels", [](const PhaseResult& p) { return formatted("{:.0f}        ", p.cost.nodes); });
   row("tokens", [](const PhaseResult& p) { return formatted("{}        ", p.tokens); });
-  row("allreduces", [](const PhaseResult& p) {
-    return p.allreduces > 0 ? formatted("{} x {} B", p.allreduces, grouped(p.allreduce_bytes)) : std::string("none");
-  });
+  row("allreduces", allreduces_text);
   row("one takes", [](const PhaseResult& p) {
     return p.allreduces > 0 ? seconds_text(p.allreduce_seconds) + "  " : std::string("-");
   });

@@ -84,6 +84,12 @@ std::vector<std::string> notes_of(const RunConfig& asked, const solving::Study& 
         formatted("acceptance beyond draft {} is extrapolated: conditional chances go on changing by the mean ratio of "
                   "those given",
                   s.draft_length));
+  const CommSpec& comm = asked.comm;
+  if (asked.parallel.tensor > 1 && (comm.nccl || comm.own || comm.fusion != CommFusion::none))
+    notes.emplace_back(
+        "the table of backends keeps fusion, nccl and own of comm, as --set comm.backend=X does; --set comm=X is a "
+        "whole "
+        "comm and drops them");
   return notes;
 }
 

@@ -3,3 +3,5 @@ specstep list | sed -n '/^executors/,/^configs/p' | head -4 | sed 's/ (this buil
 specstep list --metrics | head -3
 specstep list --backends | tail -2
 specstep list --schema run | head -4
+specstep list --models | head -3
+specstep list | sed -n '/^  machines/,$p' | head -4
