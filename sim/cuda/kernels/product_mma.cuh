@@ -103,15 +103,21 @@ __global__ void __launch_bounds__(32 * most_warps, 1) multiply(const ProductJob 
   const BlockWork work(job, reinterpret_cast<int2*>(staged + shape.stage_values));
   Stage<Codec> stage(job, shape, work, staged, shape.chunks * Chunk<Codec>::cols,
                      Chunk<Codec>::cols << shape.along_shift);
-  if (job.settled) wait_for_predecessor();
+  const WarpPlace place(shape);
+  const unsigned char* ring = shared + place.warp * ring_bytes<Codec>;
+  Feed<Codec> feed(job, shape, work, ring);
+  const auto fill = [&] {
+    for (int i = 0; i < Codec::ring_depth; ++i) feed.load(i);
+  };
+  if (job.settled) {
+    fill();
+    wait_for_predecessor();
+  }
   if (work.begin() < work.end()) {
     const Stretch now = work.from(work.begin());
     stage.open(now.first, min(job.cap, now.end - now.first));
   }
-  const WarpPlace place(shape);
-  const unsigned char* ring = shared + place.warp * ring_bytes<Codec>;
-  Feed<Codec> feed(job, shape, work, ring);
-  for (int i = 0; i < Codec::ring_depth; ++i) feed.load(i);
+  if (!job.settled) fill();
   Consumer<Codec> consumer(job, shape, place, ring, feed);
   Writer writer(job, shape, work, totals);
   multiply_items(shape, work, stage, consumer, writer);
