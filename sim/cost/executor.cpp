@@ -82,8 +82,7 @@ comm::FabricSpec fabric_of(const RunConfig& config) {
 CostExecutor::CostExecutor(const RunConfig& config)
     : gpu_(config.machine.gpu),
       collectives_(config.machine.collectives),
-      kernels_(config.engine.kernels),
-      graph_(config.engine.graph),
+      engine_(config.engine),
       comm_(config.comm),
       pricer_(comm::build_topology(fabric_of(config))) {
   if (config.speculative() && verify_projects_context(config)) projected_ = config.stack.attention;
@@ -92,8 +91,8 @@ CostExecutor::CostExecutor(const RunConfig& config)
 /// Engines attend a prompt with another kernel than decode and verify passes.
 KernelPrice CostExecutor::kernel_price(const Op& op, PassKind kind) const {
   const auto* attention = std::get_if<Attention>(&op);
-  if (!attention || !kernels_.split_attention || kind == PassKind::prefill) return price_kernel(gpu_, op);
-  return price_split_attention(gpu_, *kernels_.split_attention, *attention);
+  if (!attention || !engine_.kernels.split_attention || kind == PassKind::prefill) return price_kernel(gpu_, op);
+  return price_split_attention(gpu_, *engine_.kernels.split_attention, *attention);
 }
 
 /// Who carries a call. Choices that the config leaves to a rule, and what a backend does not have, are noted.
@@ -169,9 +168,9 @@ std::unique_ptr<PreparedPlan> CostExecutor::prepare(Plan plan, Launch launch) {
     }
     priced->add(step, last.span, last.gap);
   }
-  if (kernels_.layer_overhead_us)
-    priced->overhead(static_cast<double>(priced->plan().layers) * kernels_.layer_overhead_us->value * us);
-  priced->host_bound(host_launch_seconds(priced->plan(), launch, gpu_, graph_));
+  if (engine_.kernels.layer_overhead_us)
+    priced->overhead(static_cast<double>(priced->plan().layers) * engine_.kernels.layer_overhead_us->value * us);
+  priced->host_bound(host_launch_seconds(priced->plan(), launch, gpu_, engine_));
   return priced;
 }
 

@@ -26,8 +26,7 @@ class CostExecutor final : public Executor {
 
   GpuSpec gpu_;
   std::optional<CollectiveTable> collectives_;
-  EngineKernels kernels_;
-  GraphSpec graph_;
+  EngineSpec engine_;
   std::optional<AttentionSpec> projected_;  // verify passes attend as prompts do
   CommSpec comm_;
   comm::Pricer pricer_;

@@ -19,9 +19,14 @@ void describe(Fields& f, EngineKernels& k) {
              "attention in blocks over parts of the cache; left out: the GPU's bandwidth alone");
   f.optional("layer_overhead_us", k.layer_overhead_us,
              "time of a layer that no operation of the plan accounts for: small kernels and gaps of this engine");
+  f.optional(
+      "operator_host_us", k.operator_host_us,
+      "host time of the engine for each kernel launched by itself, beside machine.gpu.eager_launch_us; left out: "
+      "not known, none");
 }
 
 void check(const EngineKernels& k, Checker& c) {
+  if (k.operator_host_us) check_range(c, "operator_host_us", *k.operator_host_us, {.min = 0, .max = 1e6});
   if (k.layer_overhead_us) check_range(c, "layer_overhead_us", *k.layer_overhead_us, {.min = 0, .max = 1e6});
 }
 

@@ -25,6 +25,8 @@ struct EngineKernels {
   std::optional<SplitAttention> split_attention;  // left out: the GPU's bandwidth alone
   /// Time of a layer that no operation of the plan accounts for: small kernels and gaps of this engine.
   std::optional<Quantity> layer_overhead_us;
+  /// Host time of the engine for each kernel that it launches by itself, beside the driver's; left out: not known.
+  std::optional<Quantity> operator_host_us;
 };
 
 void describe(Fields& f, SplitAttention& s);

@@ -128,13 +128,14 @@ std::int64_t pieces_of(const Plan& plan) {
   return pieces;
 }
 
-double host_launch_seconds(const Plan& plan, Launch launch, const GpuSpec& gpu, const GraphSpec& graph) {
+double host_launch_seconds(const Plan& plan, Launch launch, const GpuSpec& gpu, const EngineSpec& engine) {
   if (launch == Launch::captured) return 0;
   double eager = 0;
   for (const Step& step : plan.steps)
     if (launch == Launch::eager || is_attention(step.op)) eager += cost_of(step.op).nodes;
-  double seconds = eager * gpu.eager_launch_us.value * us;
-  if (launch == Launch::piecewise) seconds += static_cast<double>(pieces_of(plan)) * graph.piece_launch_us.value * us;
+  double seconds = eager * (gpu.eager_launch_us.value * us + seconds_of(engine.kernels.operator_host_us));
+  if (launch == Launch::piecewise)
+    seconds += static_cast<double>(pieces_of(plan)) * engine.graph.piece_launch_us.value * us;
   return seconds;
 }
 

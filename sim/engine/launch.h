@@ -36,8 +36,9 @@ struct CaptureEstimate {
 };
 CaptureEstimate capture_estimate(const RunConfig& config);
 
-/// Host time to launch a plan's kernels, seconds: one graph (none), pieces, or kernel by kernel.
-double host_launch_seconds(const Plan& plan, Launch launch, const GpuSpec& gpu, const GraphSpec& graph);
+/// Host time to launch a plan's kernels, seconds: one graph (none), pieces, or kernel by kernel, each with what the
+/// driver takes and, where it is known, the engine.
+double host_launch_seconds(const Plan& plan, Launch launch, const GpuSpec& gpu, const EngineSpec& engine);
 /// Graphs that a plan falls into when its attentions are launched one by one.
 std::int64_t pieces_of(const Plan& plan);
 

@@ -63,7 +63,7 @@ void note_eager(RunResult& r) {
   const bool eager = std::any_of(r.phases.begin(), r.phases.end(), [](const PhaseResult& p) {
     return p.kind != PassKind::prefill && p.launch == Launch::eager;
   });
-  if (!eager || !r.memory) return;
+  if (!eager || !r.memory || r.config.engine.kernels.operator_host_us) return;
   r.notes.push_back(
       formatted("eager passes are a lower bound: {} us for each kernel that the driver launches "
                 "(machine.gpu.eager_launch_us), nothing for what the engine itself does for an operator, "
