@@ -24,13 +24,19 @@ E choice(const CsvTable& table, const CsvRow& row, const std::string& column) {
 AccuracyRow read_row(const CsvTable& table, const CsvRow& row) {
   const auto text = [&](const char* name) { return row.cells[table.column(name)]; };
   AccuracyRow r{text("id"), text("group"), text("fabric"), text("backend"), text("mode"), text("source")};
-  r.ranks = static_cast<int>(table.whole(row, table.column("ranks")));
-  r.bytes = table.whole(row, table.column("bytes"));
   r.measured = table.number(row, table.column("us")) * 1e-6;
   r.scored = choice<Scored>(table, row, "scored");
-  r.kind = choice<Collective>(table, row, "collective");
   if (r.mode != "graph" && r.mode != "eager")
     throw InputError({table.place(row), "mode", "'" + r.mode + "'", "graph or eager"});
+  r.call = {.kind = choice<Collective>(table, row, "collective"),
+            .ranks = static_cast<int>(table.whole(row, table.column("ranks"))),
+            .bytes = table.whole(row, table.column("bytes")),
+            .captured = r.mode == "graph"};
+  if (!table.has("own")) return r;
+  ReadOptions how;
+  if (!text("own").empty()) how.overrides.push_back(parse_override(text("own")));
+  r.call.own = read_config<OwnSettings>(yaml::parse("{}", table.file()), how);
+  r.call.norm = text("fusion") == "rmsnorm";
   return r;
 }
 
@@ -64,8 +70,7 @@ std::vector<AccuracyRow> predict_table(const std::string& path, const ConfigLibr
       const auto file = library.find(r.fabric, "fabrics", path, table.place(row), "fabric");
       found = pricers.emplace(r.fabric, Pricer(build_topology(load_config<FabricSpec>(file)))).first;
     }
-    const CommPrice price = found->second.price(
-        r.backend, {.kind = r.kind, .ranks = r.ranks, .bytes = r.bytes, .captured = r.mode == "graph"});
+    const CommPrice price = found->second.price(r.backend, r.call);
     r.predicted = price.seconds;
     r.algorithm = price.algorithm;
     rows.push_back(std::move(r));
@@ -88,11 +93,11 @@ ErrorStats errors_of(const std::string& name, const std::vector<const AccuracyRo
   return stats;
 }
 
-std::vector<ErrorStats> group_errors(const std::vector<AccuracyRow>& rows, bool scored_only) {
+std::vector<ErrorStats> group_errors(const std::vector<AccuracyRow>& rows, const std::vector<Scored>& kinds) {
   std::vector<std::string> order;
   std::map<std::string, std::vector<const AccuracyRow*>> groups;
   for (const AccuracyRow& row : rows) {
-    if (scored_only && row.scored != Scored::yes) continue;
+    if (std::find(kinds.begin(), kinds.end(), row.scored) == kinds.end()) continue;
     if (!groups.contains(row.group)) order.push_back(row.group);
     groups[row.group].push_back(&row);
   }
@@ -103,21 +108,28 @@ std::vector<ErrorStats> group_errors(const std::vector<AccuracyRow>& rows, bool 
 }
 
 std::string accuracy_report(const std::vector<AccuracyRow>& rows) {
-  std::vector<AccuracyRow> listed;
-  std::copy_if(rows.begin(), rows.end(), std::back_inserter(listed),
-               [](const AccuracyRow& r) { return r.scored != Scored::yes; });
-  std::string text = "## Scored\n\n" + stats_table(group_errors(rows, true)) + "\n## Listed, not scored\n\n" +
-                     stats_table(group_errors(listed, false)) + "\n## Row by row\n";
+  std::vector<AccuracyRow> others, own;
+  for (const AccuracyRow& row : rows) (row.call.own ? own : others).push_back(row);
+  const auto table = [](const std::vector<AccuracyRow>& some, const std::vector<Scored>& kinds) {
+    return stats_table(group_errors(some, kinds));
+  };
+  std::string text = "## Scored\n\n" + table(others, {Scored::yes}) + "\n## Listed, not scored\n\n" +
+                     table(others, {Scored::order, Scored::outlier, Scored::listed, Scored::fitted});
+  if (!own.empty())
+    text += "\n## Own kernels, held out\n\nUp to 1 MiB; no constant was fitted to these rows.\n\n" +
+            table(own, {Scored::yes}) + "\n## Own kernels, fitted to\n\n" + table(own, {Scored::fitted}) +
+            "\n## Own kernels, above 1 MiB\n\nHeld out as well; not promised.\n\n" + table(own, {Scored::listed});
+  text += "\n## Row by row\n";
   std::string group;
   for (const AccuracyRow& r : rows) {
     if (r.group != group) {
       group = r.group;
       text += formatted("\n### {}\n\nfabric {}, backend {}, {} on {} ranks, {}\n\n", group, r.fabric, r.backend,
-                        name_of(r.kind), r.ranks, r.mode);
+                        name_of(r.call.kind), r.call.ranks, r.mode);
       text += "| bytes | measured us | predicted us | error | scored | algorithm |\n|---|---|---|---|---|---|\n";
     }
-    text += formatted("| {} | {:.2f} | {:.2f} | {:+.1f} % | {} | {} |\n", r.bytes, r.measured * 1e6, r.predicted * 1e6,
-                      100 * r.error(), name_of(r.scored), r.algorithm);
+    text += formatted("| {} | {:.2f} | {:.2f} | {:+.1f} % | {} | {} |\n", r.call.bytes, r.measured * 1e6,
+                      r.predicted * 1e6, 100 * r.error(), name_of(r.scored), r.algorithm);
   }
   return text;
 }

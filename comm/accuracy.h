@@ -5,14 +5,14 @@
 #include <string>
 #include <vector>
 
-#include "comm/schedule.h"
+#include "comm/pricing.h"
 #include "model/base/config_io.h"
 
 namespace specstep::comm {
 
-/// yes: in the statistics; order: only the order of magnitude is claimed; outlier: named so by its source; listed:
-/// shown.
-enum class Scored { yes, order, outlier, listed };
+/// yes: in the statistics; fitted: a constant was fitted to it; order: only the order of magnitude is claimed; outlier:
+/// named so by its source; listed: shown.
+enum class Scored { yes, order, outlier, listed, fitted };
 
 struct AccuracyRow {
   std::string id;
@@ -21,9 +21,7 @@ struct AccuracyRow {
   std::string backend;
   std::string mode;
   std::string source;
-  Collective kind = Collective::all_reduce;
-  int ranks = 0;
-  std::int64_t bytes = 0;
+  Call call;
   double measured = 0;   // seconds
   double predicted = 0;  // seconds
   std::string algorithm;
@@ -31,7 +29,8 @@ struct AccuracyRow {
   double error() const { return predicted / measured - 1; }
 };
 
-/// Reads a table as in traces/comm/README.md and prices every row. Throws InputError with the place.
+/// Reads a table as in traces/comm/README.md and prices every row. With a column `own`, rows are of our own kernels.
+/// Throws InputError with the place.
 std::vector<AccuracyRow> predict_table(const std::string& path, const ConfigLibrary& library);
 
 /// Statistics of the absolute errors of some rows, as fractions.
@@ -43,11 +42,11 @@ struct ErrorStats {
   double largest = 0;
   double bias = 0;  // mean signed error
 };
-/// By group, in the order of first appearance; `scored_only` leaves out what is not in the statistics.
-std::vector<ErrorStats> group_errors(const std::vector<AccuracyRow>& rows, bool scored_only);
+/// By group, in the order of first appearance, of rows that are scored in one of these ways.
+std::vector<ErrorStats> group_errors(const std::vector<AccuracyRow>& rows, const std::vector<Scored>& kinds);
 ErrorStats errors_of(const std::string& name, const std::vector<const AccuracyRow*>& rows);
 
-/// Markdown: statistics by group, then every row by group.
+/// Markdown: statistics by group, of rows of our own kernels apart; then every row by group.
 std::string accuracy_report(const std::vector<AccuracyRow>& rows);
 
 }  // namespace specstep::comm
@@ -55,6 +54,6 @@ std::string accuracy_report(const std::vector<AccuracyRow>& rows);
 namespace specstep {
 template <>
 struct EnumNames<comm::Scored> {
-  static std::vector<std::string> names() { return {"yes", "order", "outlier", "listed"}; }
+  static std::vector<std::string> names() { return {"yes", "order", "outlier", "listed", "fitted"}; }
 };
 }  // namespace specstep

@@ -1,4 +1,4 @@
-// Prints the tables of docs/accuracy.md:  comm_accuracy TABLE CONFIGS > docs/accuracy.md
+// Prints the tables of docs/accuracy.md:  comm_accuracy TABLES CONFIGS > docs/accuracy.md
 #include <fmt/format.h>
 
 #include "comm/accuracy.h"
@@ -6,7 +6,7 @@
 
 int main(int argc, char** argv) try {
   if (argc != 3) {
-    fmt::print(stderr, "usage: comm_accuracy TABLE CONFIGS\n");
+    fmt::print(stderr, "usage: comm_accuracy TABLES CONFIGS\n");
     return 2;
   }
   fmt::print("{}", specstep::comm::accuracy_page(argv[1], argv[2]));

@@ -5,7 +5,7 @@
 
 namespace specstep::comm {
 
-/// `table` as in traces/comm/README.md, `configs` the folder of installed configs.
-std::string accuracy_page(const std::string& table, const std::string& configs);
+/// `tables` is the folder of traces/comm/README.md, `configs` that of installed configs.
+std::string accuracy_page(const std::string& tables, const std::string& configs);
 
 }  // namespace specstep::comm

@@ -46,9 +46,14 @@ struct BackendRow {
 /// The row with this id, or InputError that names the ids there are.
 const BackendRow& backend(const std::string& id);
 
+/// What a row moves for a call: variants of our own kernel, or of the row.
+std::vector<Variant> variants_of(const BackendRow& row, const Topology& topology, const Call& call);
+
 /// The price of a row for calls like this one.
 Prepared prepared(const BackendRow& row, const Topology& topology, const Call& call);
-Prepared priced_schedules(const Topology& topology, const std::vector<Variant>& variants);
+/// `beside`, where given: seconds of a call of so many bytes that are no line in the bytes.
+Prepared priced_schedules(const Topology& topology, const std::vector<Variant>& variants,
+                          const std::function<double(std::int64_t)>& beside = {});
 
 /// The switch that reduces and broadcasts, with what of its links NCCL's constants give it.
 SchedulePrice switch_price(const Topology& topology, int ranks);

@@ -5,6 +5,7 @@
 
 #include "comm/backend.h"
 #include "comm/island_plan.h"
+#include "comm/own_price.h"
 #include "comm/schedules/schedules.h"
 #include "model/base/formatted.h"
 #include "model/base/units.h"
@@ -99,7 +100,13 @@ std::optional<std::string> refusal_in(const Islands& islands, const Topology& to
   return refused_by(row, topology, call);
 }
 
+std::vector<Variant> variants_of(const BackendRow& row, const Topology& topology, const Call& call) {
+  if (priced_as_own(row.id, topology, call)) return own_variants(row.id, topology, call);
+  return row.variants ? row.variants(topology, call) : std::vector<Variant>{};
+}
+
 Prepared prepared(const BackendRow& row, const Topology& topology, const Call& call) {
+  if (priced_as_own(row.id, topology, call)) return own_price(row.id, topology, call);
   return row.prepare ? row.prepare(topology, call) : priced_schedules(topology, row.variants(topology, call));
 }
 
@@ -107,7 +114,8 @@ double with_launch(double captured_seconds, bool captured, double eager_interval
   return captured ? captured_seconds : std::max(captured_seconds, eager_interval_seconds);
 }
 
-Prepared priced_schedules(const Topology& topology, const std::vector<Variant>& variants) {
+Prepared priced_schedules(const Topology& topology, const std::vector<Variant>& variants,
+                          const std::function<double(std::int64_t)>& beside) {
   struct Line {
     SchedulePrice price;
     std::string algorithm;
@@ -119,16 +127,17 @@ Prepared priced_schedules(const Topology& topology, const std::vector<Variant>& 
     lines.push_back({price_schedule(v.schedule, topology, v.carrier), std::move(name)});
   }
   const double interval = topology.spec().gpu.eager_launch_us.value * us;
-  return [lines, interval](const Call& call) {
+  return [lines, interval, beside](const Call& call) {
+    const double more = beside ? beside(call.bytes) : 0;
     const Line* best = nullptr;
     double least = std::numeric_limits<double>::infinity();
     for (const Line& line : lines) {
-      const double seconds = line.price.fixed + line.price.per_byte * static_cast<double>(call.bytes);
+      const double seconds = line.price.fixed + line.price.per_byte * static_cast<double>(call.bytes) + more;
       if (seconds >= least) continue;
       least = seconds;
       best = &line;
     }
-    const bool latency_bound = best->price.fixed > least / 2;
+    const bool latency_bound = best->price.fixed + more > least / 2;
     CommPrice price{with_launch(least, call.captured, interval), best->algorithm,
                     latency_bound ? "launch, arrival and flags" : best->price.bottleneck,
                     best->price.fitted ? Provenance::fit : Provenance::datasheet, false};
@@ -182,6 +191,8 @@ struct Pricer::State {
     Collective kind;
     int ranks;
     DType dtype;
+    std::optional<OwnSettings> own;
+    bool norm;
     auto operator<=>(const Key&) const = default;
   };
   Topology topology;
@@ -196,7 +207,7 @@ Pricer& Pricer::operator=(Pricer&&) noexcept = default;
 const Topology& Pricer::topology() const { return state_->topology; }
 
 CommPrice Pricer::price(const std::string& id, const Call& call) {
-  State::Key key{id, call.kind, call.ranks, call.dtype};
+  State::Key key{id, call.kind, call.ranks, call.dtype, call.own, call.norm};
   auto found = state_->prepared.find(key);
   const bool new_or_odd = found == state_->prepared.end() || call.bytes < 0 || call.bytes % 16 != 0;
   if (new_or_odd) require_served(id, state_->topology, call);

@@ -52,6 +52,8 @@ void describe(Fields& f, EndpointSpec& e) {
   f.required("blocks", e.blocks, "thread blocks of a communication kernel");
   f.required("threads", e.threads, "threads of a block");
   f.required("reduce_gb_s", e.reduce_gb_s, "local bytes per second while summing, 10^9 bytes per second");
+  f.optional("own_kernels", e.own_kernels,
+             "steps of specstep's own kernels; without it their prices are those of engines' kernels");
 }
 
 void check(const EndpointSpec& e, Checker& c) {

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "comm/fabric_kinds.h"
+#include "comm/own_kernels.h"
 #include "model/base/describe.h"
 #include "model/base/quantity.h"
 
@@ -56,6 +57,7 @@ struct EndpointSpec {
   Quantity blocks;              // thread blocks of a communication kernel
   Quantity threads;             // threads of a block; each has one 16-byte load per peer in flight
   Quantity reduce_gb_s;         // local bytes per second while summing
+  std::optional<OwnKernels> own_kernels;  // steps of our own kernels, where they were measured
 };
 
 /// Peer traffic staged through system memory: what a GPU gets then, or all GPUs together.

@@ -76,7 +76,8 @@ std::string hang_hint(const MeasuredBackend& backend);
 struct Measurement {
   int ranks = 0;
   DType dtype = DType::bf16;
-  int ranks_per_device = 1;  // most
+  std::optional<OwnSettings> own;  // of our own backends, where kernels of ours were measured
+  int ranks_per_device = 1;        // most
   std::vector<MeasuredBackend> backends;
 };
 

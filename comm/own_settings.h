@@ -17,7 +17,7 @@ struct OwnSettings {
   std::int64_t largest_kib = 0;           // of a call in one piece; 0: chosen
   std::vector<std::vector<int>> islands;  // island: islands[i][j] exchanges with islands[k][j]; empty: from the fabric
   bool nvls = false;                      // nvls: may be used
-  bool operator==(const OwnSettings&) const = default;
+  auto operator<=>(const OwnSettings&) const = default;
 };
 void describe(Fields& f, OwnSettings& s);
 void check(const OwnSettings& s, Checker& c);

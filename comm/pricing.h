@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "comm/own_settings.h"
 #include "comm/schedule.h"
 #include "comm/topology.h"
 #include "model/base/dtype.h"
@@ -22,6 +23,10 @@ struct Call {
   std::int64_t bytes = 0;
   DType dtype = DType::bf16;
   bool captured = true;  // in a CUDA graph; false: launched eagerly
+  /// Given: specstep's own kernels with these settings, where the fabric knows their steps. Else, and elsewhere, what
+  /// serving engines ship.
+  std::optional<OwnSettings> own = {};
+  bool norm = false;  // our kernel goes on with the residual sum and the norm of the rows
 };
 
 /// Where a price comes from: a measurement, a formula with a fitted constant, published constants alone, or an
@@ -53,7 +58,8 @@ CommPrice price(const std::string& id, const Topology& topology, const Call& cal
 /// GPU, plus one kernel node. A measured time below it launched nothing or moved nothing.
 double least_allreduce_seconds(const Topology& topology, const Call& call);
 
-/// Prices many calls on one topology: prepares each (backend, kind, ranks, dtype) once. Not shared between threads.
+/// Prices many calls on one topology: prepares each (backend, kind, ranks, dtype, own, norm) once. Not shared between
+/// threads.
 class Pricer {
  public:
   explicit Pricer(Topology topology);

@@ -52,6 +52,8 @@ struct Phase {
   std::vector<Transfer> transfers;
   /// It hands on, piece by piece, what the phase before it brings: both use the links at the same time.
   bool streamed = false;
+  /// Sums travel unrounded, as fp32.
+  bool fp32 = false;
 };
 
 /// A buffer that is not a rank's own vector: pinned host memory beside a rank, or the reducing switch.

@@ -18,6 +18,7 @@
 //          is the idle one; under load it is window / rate, which is why a fabric that queues shows long round trips.
 //          Declared slowdowns and staging add capacities (slowdown.cpp). Streamed phases share with those before them.
 // sums     local bytes while combining, at the reduce bandwidth: what lies in an inbox, the own vector, the result.
+// What a kernel adds to this is KernelCost: nothing for those of serving engines, own_price.cpp for ours.
 #include "comm/schedule_price.h"
 
 #include <algorithm>
@@ -63,7 +64,8 @@ struct Reader {
   std::vector<std::size_t> over_pcie;
 };
 
-void add_read_windows(const Schedule& schedule, const Phase& phase, const Topology& t, PhaseFlows& p) {
+void add_read_windows(const Schedule& schedule, const Phase& phase, const Topology& t, const KernelCost& kernel,
+                      PhaseFlows& p) {
   std::map<int, Reader> readers;
   for (std::size_t i = 0; i < phase.transfers.size(); ++i) {
     const Transfer& x = phase.transfers[i];
@@ -84,7 +86,8 @@ void add_read_windows(const Schedule& schedule, const Phase& phase, const Topolo
   };
   for (const auto& [rank, reader] : readers) {
     const std::string& name = t.node(t.gpus()[at(rank)]).id;
-    const double loads = gpu.blocks.value * gpu.threads.value * 16 * static_cast<double>(reader.sources.size());
+    const double each = kernel.loads > 0 ? kernel.loads : gpu.blocks.value * gpu.threads.value;
+    const double loads = each * 16 * static_cast<double>(reader.sources.size());
     add(gpu.read_tags.value * gpu.read_request_bytes.value, reader.over_pcie, "PCIe reads in flight of " + name);
     add(loads, reader.all, "loads in flight of " + name);
   }
@@ -123,13 +126,19 @@ void add_slowdowns(const Schedule& schedule, const Phase& phase, const Topology&
   }
 }
 
+/// Bytes on the wire for each byte of a phase's ranges.
+double wire_of(const Phase& phase, const Carrier& carrier) {
+  return wire_factor(carrier.wire, carrier.value_bytes) * (phase.fp32 ? 4 / carrier.value_bytes : 1);
+}
+
 /// Seconds for each byte of the message that the busiest rank spends on summing in this phase.
-double sum_seconds(const Schedule& schedule, const Phase& phase, const Topology& t, double wire) {
+double sum_seconds(const Schedule& schedule, const Phase& phase, const Topology& t, const Carrier& carrier) {
+  const double inbox = wire_of(phase, carrier) * carrier.kernel.inbox_passes;
   std::map<int, double> local;
   std::map<int, double> result;
   for (const Transfer& x : phase.transfers) {
     if (x.effect != Effect::combine || x.dst >= schedule.ranks) continue;
-    if (x.operation == Operation::write) local[x.dst] += x.from.share() * wire;
+    if (x.operation == Operation::write) local[x.dst] += x.from.share() * inbox;
     result[x.dst] = std::max(result[x.dst], x.from.share());
   }
   double most = 0;
@@ -137,18 +146,12 @@ double sum_seconds(const Schedule& schedule, const Phase& phase, const Topology&
   return most / (t.spec().gpu.reduce_gb_s.value * 1e9);
 }
 
-double slowest_flag(const Topology& t, int ranks) {
-  double slowest = 0;
-  for (int a = 0; a < ranks; ++a)
-    for (int b = 0; b < ranks; ++b)
-      if (a != b) slowest = std::max(slowest, flag_seconds(t, a, b));
-  return slowest;
-}
-
-void advance(const Schedule& schedule, const Phase& phase, const Topology& t, std::vector<double>& ready) {
+void advance(const Schedule& schedule, const Phase& phase, const Topology& t, const KernelCost& kernel,
+             std::vector<double>& ready) {
   if (phase.sync == Sync::barrier) {
-    const double stage = &phase == &schedule.phases.front() ? 0 : t.spec().gpu.stage_us.value * 1e-6;
-    const double all = *std::max_element(ready.begin(), ready.end()) + stage + slowest_flag(t, schedule.ranks);
+    const double between = kernel.stage.value_or(t.spec().gpu.stage_us.value * 1e-6);
+    const double stage = &phase == &schedule.phases.front() ? 0 : between;
+    const double all = *std::max_element(ready.begin(), ready.end()) + stage + slowest_flag_seconds(t, schedule.ranks);
     std::fill(ready.begin(), ready.end(), all);
   }
   std::vector<double> next = ready;
@@ -165,6 +168,18 @@ void count_bytes(const PhaseFlows& p, const Topology& t, std::vector<double>& by
   for (const Flow& flow : p.flows)
     for (const Use& use : flow.uses)
       if (at(use.resource) < t.links().size()) by_link[at(use.resource)] += flow.bytes;
+}
+
+/// What a GPU stores to its peers shares the rate of its stores.
+void add_stores(const Schedule& schedule, const Phase& phase, const Topology& t, double rate, PhaseFlows& p) {
+  std::map<int, int> capacity;
+  for (std::size_t i = 0; i < phase.transfers.size(); ++i) {
+    const Transfer& x = phase.transfers[i];
+    if (x.operation != Operation::write || x.src >= schedule.ranks) continue;
+    if (!capacity.contains(x.src))
+      capacity[x.src] = add_capacity(p, rate, "stores in pairs of " + t.node(t.gpus()[at(x.src)]).id);
+    p.flows[i].uses.push_back({capacity[x.src], 1});
+  }
 }
 
 /// The phases whose bytes are under way at the same time, as one: a phase and the streamed ones after it.
@@ -201,6 +216,14 @@ double flag_seconds(const Topology& t, int from, int to) {
   return t.spec().gpu.flag_us.value * 1e-6 + t.route(t.gpus()[at(from)], t.gpus()[at(to)]).latency + extra;
 }
 
+double slowest_flag_seconds(const Topology& t, int ranks) {
+  double slowest = 0;
+  for (int a = 0; a < ranks; ++a)
+    for (int b = 0; b < ranks; ++b)
+      if (a != b) slowest = std::max(slowest, flag_seconds(t, a, b));
+  return slowest;
+}
+
 double read_seconds(const Topology& t, int reader, int from) {
   const double extra = t.path(from, reader) == PathClass::staged ? t.spec().staging->latency_us.value * 1e-6 : 0;
   return t.spec().gpu.read_us.value * 1e-6 + t.route(t.gpus()[at(from)], t.gpus()[at(reader)]).latency + extra;
@@ -209,15 +232,16 @@ double read_seconds(const Topology& t, int reader, int from) {
 PhaseFlows phase_flows(const Schedule& schedule, const Phase& phase, const Topology& t, const Carrier& carrier) {
   PhaseFlows p;
   for (const Link& link : t.links()) p.capacity.push_back(link.bytes_per_second);
-  const double wire = wire_factor(carrier.wire, carrier.value_bytes);
+  const double wire = wire_of(phase, carrier);
   for (const Transfer& x : phase.transfers) {
     Flow flow{{}, x.from.share() * wire};
     for (int id : t.route(node_of(schedule, t, x.src), node_of(schedule, t, x.dst)).links) flow.uses.push_back({id, 1});
     p.flows.push_back(std::move(flow));
   }
-  if (!carrier.copy_engine) add_read_windows(schedule, phase, t, p);
+  if (!carrier.copy_engine) add_read_windows(schedule, phase, t, carrier.kernel, p);
   if (carrier.peers) add_staging(schedule, phase, t, p);
   add_slowdowns(schedule, phase, t, p);
+  if (carrier.kernel.stores_per_second > 0) add_stores(schedule, phase, t, carrier.kernel.stores_per_second, p);
   return p;
 }
 
@@ -229,14 +253,13 @@ SchedulePrice price_schedule(const Schedule& schedule, const Topology& t, const 
                       "at most one rank for each GPU"});
   SchedulePrice price;
   const EndpointSpec& gpu = t.spec().gpu;
-  const double wire = wire_factor(carrier.wire, carrier.value_bytes);
   std::vector<double> ready(at(schedule.places()), 0);
   std::vector<double> by_link(t.links().size(), 0);
   double worst = 0;
   for (const Phase& phase : schedule.phases) {
-    advance(schedule, phase, t, ready);
+    advance(schedule, phase, t, carrier.kernel, ready);
     if (carrier.copy_engine) price.fixed += gpu.copy_operation_us.value * 1e-6;
-    price.per_byte += sum_seconds(schedule, phase, t, wire);
+    price.per_byte += sum_seconds(schedule, phase, t, carrier);
   }
   for (const Phase& phase : running_together(schedule)) {
     const PhaseFlows flows = phase_flows(schedule, phase, t, carrier);
@@ -252,8 +275,9 @@ SchedulePrice price_schedule(const Schedule& schedule, const Topology& t, const 
   }
   price.fixed += gpu.graph_node_us.value * 1e-6 + gpu.arrival_us.value * 1e-6 * harmonic(schedule.ranks) +
                  *std::max_element(ready.begin(), ready.end()) +
-                 (schedule.end_barrier ? slowest_flag(t, schedule.ranks) : 0);
-  price.fitted = gpu.arrival_us.fitted || gpu.flag_us.fitted || price.slowed_by_fit;
+                 (schedule.end_barrier ? slowest_flag_seconds(t, schedule.ranks) : 0) + carrier.kernel.fixed;
+  price.per_byte += carrier.kernel.per_byte;
+  price.fitted = gpu.arrival_us.fitted || gpu.flag_us.fitted || price.slowed_by_fit || carrier.kernel.fitted;
   summarise_links(t, by_link, price);
   return price;
 }

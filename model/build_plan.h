@@ -13,7 +13,7 @@ namespace specstep {
 struct PlanOptions {
   bool embedding_allreduce = true;  // vocabulary-parallel embedding: partial rows are summed
   bool logits_gather = true;        // vocabulary-parallel head: logits are gathered on each rank
-  bool queries_share_cache = true;  // in attention; false: each query of a verify pass reads for itself
+  bool queries_share_cache = true;  // false: each query of a pass but a prompt's reads for itself
   std::int64_t shared_context = 0;  // tokens at the start of all prompts that are cached once
   /// Whether what carries an allreduce of the layers can go on with the norm that follows it; empty: none can.
   std::function<bool(const AllReduce&)> fuses_norm;

@@ -53,9 +53,11 @@ struct Coster {
     const double each = a.queries_share_kv ? last / real(a.context_ranks) : seen * real(a.queries);
     // What sequences share is read once: their blocks run side by side over the same rows.
     const double common = std::min(each, real(a.shared) / real(a.context_ranks));
-    const double rows_read = real(a.sequences) * (each - common * (a.queries_share_kv ? 1 : real(a.queries))) + common;
+    const double cached = real(a.sequences - a.padding);
+    const double own = each - common * (a.queries_share_kv ? 1 : real(a.queries));
+    const double rows_read = cached > 0 ? cached * own + common : 0;
     const double sums = a.context_ranks > 1 ? 4 * real(a.sequences) * real(a.queries) * real(a.heads) : 0;
-    return {.flops = 2 * real(a.sequences) * real(a.queries) * seen * real(a.heads) * real(a.score_dim + a.value_dim),
+    return {.flops = 2 * cached * real(a.queries) * seen * real(a.heads) * real(a.score_dim + a.value_dim),
             .kv_bytes = rows_read * real(a.cached_values) * bytes_of(a.kv),
             .activation_bytes = activation_size * real(a.sequences) * real(a.queries) * real(a.heads) *
                                     real(a.score_dim + a.value_dim) +
@@ -71,15 +73,16 @@ struct Coster {
   Cost of(const SparseIndex& s) const {
     const double seen = tokens_seen(s.context, s.queries, 0);
     const double rows_read = s.queries_share_kv ? real(s.context + s.queries) : seen * real(s.queries);
-    return {.flops = 2 * real(s.sequences) * real(s.queries) * seen * real(s.heads) * real(s.dim),
-            .kv_bytes = real(s.sequences) * rows_read * real(s.dim) * bytes_of(s.dtype),
+    const double cached = real(s.sequences - s.padding);
+    return {.flops = 2 * cached * real(s.queries) * seen * real(s.heads) * real(s.dim),
+            .kv_bytes = cached * rows_read * real(s.dim) * bytes_of(s.dtype),
             .activation_bytes = real(s.sequences) * real(s.queries) * (real(s.heads) * real(s.dim) + 4 * real(s.top_k)),
             .nodes = 2};  // scores, then top-k
   }
   Cost of(const LinearAttention& l) const {
     const double steps = real(l.sequences) * real(l.tokens_each);
     return {.flops = 6 * steps * real(l.value_heads) * real(l.key_dim) * real(l.value_dim),  // decay, update, read-out
-            .kv_bytes = 2 * real(l.sequences) * real(l.state_bytes),
+            .kv_bytes = 2 * real(l.sequences - l.padding) * real(l.state_bytes),
             .activation_bytes = activation_size * steps * real(l.value_heads) * real(l.key_dim + 2 * l.value_dim),
             .nodes = 2};  // short convolution, recurrence
   }
@@ -105,7 +108,7 @@ struct Coster {
   Cost of(const Rope& r) const {
     const double values = real(r.tokens) * real(r.rotated_values);
     return {.flops = 3 * values,
-            .kv_bytes = real(r.tokens) * r.append_bytes,
+            .kv_bytes = real(r.tokens - r.padding) * r.append_bytes,
             .activation_bytes = 2 * activation_size * values,
             .nodes = 1};
   }

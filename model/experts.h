@@ -22,7 +22,14 @@ std::vector<double> expert_chances(const Routing& routing);
 /// Expected distinct experts that `sequences` texts of `tokens_each` consecutive tokens meet. Each token repeats a
 /// share `overlap` of its predecessor's experts, so q of them count as 1 + (q - 1)(1 - overlap) independent ones. With
 /// m independent tokens in all, an expert of chance c is met with 1 - (1 - c)^m. Without overlap and popularity this is
-/// E(1 - (1 - top_k/E)^M) over all M tokens.
-double expected_experts(const Routing& routing, std::int64_t sequences, std::int64_t tokens_each);
+/// E(1 - (1 - top_k/E)^M) over all M tokens. `padded`: tokens that are all alike fill the pass up and meet the experts
+/// of one more independent token.
+double expected_experts(const Routing& routing, std::int64_t sequences, std::int64_t tokens_each, bool padded = false);
+
+/// Expected number of `met` distinct experts that the rank with the most of them holds, when `experts` lie on `ranks`
+/// ranks, the same number on each, at random: the met ones fall on ranks as balls drawn without replacement
+/// (multivariate hypergeometric), P(no rank holds more than x) being exact for whole numbers of met experts and the
+/// mean of its neighbours between them. Popular experts that lie together on purpose would crowd more.
+double fullest_rank(std::int64_t experts, std::int64_t ranks, double met);
 
 }  // namespace specstep

@@ -8,6 +8,7 @@
 #include <numeric>
 #include <random>
 #include <set>
+#include <tuple>
 
 namespace specstep {
 namespace {
@@ -57,6 +58,66 @@ TEST(Experts, DistinctAgreeWithDraws) {
     }
   const double wide = drawn(384, 8, 0.96, 16, 40);  // the shape of Kimi-K2.5
   EXPECT_NEAR(expected_experts({384, 8, 0, 0.96}, 16, 1), wide, 0.03 * wide);
+}
+
+// Padding tokens are alike: however many there are, they draw once more.
+TEST(Experts, PaddingMeetsWhatOneMoreTokenMeets) {
+  for (const double popularity : {0.0, 1.0}) {
+    const Routing routing{32, 4, 0, popularity};
+    const double brute = drawn(32, 4, popularity, 7, 500);
+    EXPECT_NEAR(expected_experts(routing, 6, 1, true), brute, 0.02 * brute) << popularity;
+    // Texts of three tokens each, and one more token on its own.
+    EXPECT_NEAR(expected_experts(routing, 4, 3, true), expected_experts(routing, 13, 1), 1e-9) << popularity;
+    EXPECT_LE(expected_experts(routing, 6, 3, true) - expected_experts(routing, 6, 3), 4) << popularity;
+  }
+}
+
+/// Mean over draws of the most experts that one of `ranks` ranks meets, experts dealt out in order.
+double drawn_fullest(std::size_t experts, std::size_t ranks, int top_k, int tokens, int trials) {
+  std::mt19937 random(11);
+  std::vector<std::size_t> all(experts), own(static_cast<std::size_t>(top_k));
+  std::iota(all.begin(), all.end(), 0);
+  double sum = 0;
+  for (int t = 0; t < trials; ++t) {
+    std::set<std::size_t> met;
+    for (int token = 0; token < tokens; ++token) {
+      std::sample(all.begin(), all.end(), own.begin(), top_k, random);
+      met.insert(own.begin(), own.end());
+    }
+    std::vector<int> held(ranks, 0);
+    for (const std::size_t one : met) ++held[one / (experts / ranks)];
+    sum += *std::max_element(held.begin(), held.end());
+  }
+  return sum / trials;
+}
+
+TEST(Experts, FullestRankAgreesWithDraws) {
+  for (const auto& [experts, ranks, top_k] : {std::tuple{64, 8, 4}, {32, 4, 4}, {96, 8, 8}})
+    for (const int tokens : {1, 3, 12}) {
+      const double brute =
+          drawn_fullest(static_cast<std::size_t>(experts), static_cast<std::size_t>(ranks), top_k, tokens, 1500);
+      const double met = expected_experts({experts, top_k, 0, 0}, tokens, 1);
+      EXPECT_NEAR(fullest_rank(experts, ranks, met), brute, 0.02 * brute) << experts << ' ' << tokens;
+    }
+}
+
+TEST(Experts, FullestRankHasItsLimits) {
+  EXPECT_DOUBLE_EQ(fullest_rank(384, 1, 31.5), 31.5);
+  EXPECT_DOUBLE_EQ(fullest_rank(384, 8, 1), 1);
+  EXPECT_DOUBLE_EQ(fullest_rank(384, 8, 384), 48);
+  // Two balls in two halves: the second falls beside the first with (n/2 - 1) / (n - 1).
+  EXPECT_NEAR(fullest_rank(10, 2, 2), 1 + 4.0 / 9, 1e-12);
+  EXPECT_NEAR(fullest_rank(10, 2, 1.5), (1 + 1 + 4.0 / 9) / 2, 1e-12);
+  // Every expert on a rank of its own: none holds more than one.
+  EXPECT_NEAR(fullest_rank(16, 16, 5), 1, 1e-12);
+  double last = 0;
+  for (double met = 1; met <= 384; met += 7.3) {
+    const double most = fullest_rank(384, 8, met);
+    EXPECT_GE(most, met / 8);
+    EXPECT_GE(most, last);
+    EXPECT_LE(most, 48 + 1e-9);
+    last = most;
+  }
 }
 
 TEST(Experts, ChancesSumToTopKAndFall) {

@@ -52,8 +52,9 @@ void LayerBuilder::attend(const LayerModel& m) {
                                                                 : 0;
   const std::int64_t score = mla ? a.kv_rank + a.rope_dim : a.head_dim;
   const std::int64_t value = mla ? a.kv_rank : a.head_dim;
-  // Each query of a sparse layer picks its own tokens, so queries cannot share the read.
-  const bool share = plan_.shape.queries_share_kv && options_.queries_share_cache && m.kind.attention != Span::sparse;
+  // Each query of a sparse layer picks its own tokens, so queries cannot share the read. Prompts have kernels that do.
+  const bool kernel_shares = options_.queries_share_cache || plan_.shape.kind == PassKind::prefill;
+  const bool share = plan_.shape.queries_share_kv && kernel_shares && m.kind.attention != Span::sparse;
   const bool exchange = exchanges_context();
   const std::int64_t group = exchange ? plan_.layout.context : 1;
   if (exchange)
@@ -66,7 +67,7 @@ void LayerBuilder::attend(const LayerModel& m) {
   step(StepKind::attention,
        Attention{a.kind, attention_sequences_, plan_.shape.tokens_each, plan_.shape.context, limit, group * heads,
                  score, value, local_cached_values(a, ranks), m.kv, share, group,
-                 limit > 0 ? 0 : std::min(options_.shared_context, plan_.shape.context)},
+                 limit > 0 ? 0 : std::min(options_.shared_context, plan_.shape.context), attention_padding_},
        {query, m.kind.attention == Span::sparse ? BufferKind::selected : BufferKind::residual}, out);
   if (exchange) join_parts(group * heads, value);
   const WeightFormat& format = m.weights.of(m.weights.attention);

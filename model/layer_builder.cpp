@@ -22,7 +22,8 @@ std::int64_t local_vocab(std::int64_t vocab, std::int64_t ranks) { return ceil_d
 LayerBuilder::LayerBuilder(Plan& plan, const PlanOptions& options)
     : plan_(plan),
       options_(options),
-      attention_sequences_(ceil_div(plan.shape.sequences, plan.layout.attention_data)) {}
+      attention_sequences_(ceil_div(plan.shape.sequences, plan.layout.attention_data)),
+      attention_padding_(attention_sequences_ - ceil_div(plan.shape.real_sequences(), plan.layout.attention_data)) {}
 
 std::int32_t LayerBuilder::buffer(BufferKind kind, std::int64_t rows, std::int64_t cols, double bytes_per_value) {
   const auto found =
@@ -123,8 +124,8 @@ void LayerBuilder::project_gqa(const LayerModel& m) {
   if (m.attention.qk_norm)
     norm(StepKind::qk_norm, attention_tokens() * (heads + kv_heads), dim, false, BufferKind::qkv, BufferKind::qkv);
   const double appended = static_cast<double>(2 * kv_heads * dim) * bytes_of(m.kv) / context_ranks();
-  step(StepKind::rope, Rope{attention_tokens(), (heads + kv_heads) * dim, appended}, {BufferKind::qkv},
-       existing(BufferKind::qkv));
+  step(StepKind::rope, Rope{attention_tokens(), (heads + kv_heads) * dim, appended, padding_tokens()},
+       {BufferKind::qkv}, existing(BufferKind::qkv));
 }
 
 void LayerBuilder::project_mla(const LayerModel& m) {
@@ -147,8 +148,8 @@ void LayerBuilder::project_mla(const LayerModel& m) {
   gemm(StepKind::absorb_q, rows, {a.kv_rank, a.nope_dim, format, Shard::column, heads}, BufferKind::query,
        BufferKind::query_latent);
   const double appended = static_cast<double>(a.cached_values()) * bytes_of(m.kv) / context_ranks();
-  step(StepKind::rope, Rope{rows, (heads + 1) * a.rope_dim, appended}, {BufferKind::query, BufferKind::latent},
-       existing(BufferKind::query));
+  step(StepKind::rope, Rope{rows, (heads + 1) * a.rope_dim, appended, padding_tokens()},
+       {BufferKind::query, BufferKind::latent}, existing(BufferKind::query));
 }
 
 void LayerBuilder::sparse_index(const LayerModel& m) {
@@ -164,7 +165,7 @@ void LayerBuilder::sparse_index(const LayerModel& m) {
   const std::int32_t out = buffer(BufferKind::selected, rows, s.top_k, 4);
   step(StepKind::index,
        SparseIndex{attention_sequences_, plan_.shape.tokens_each, plan_.shape.context, s.index_heads, s.index_dim,
-                   s.top_k, s.index_dtype, plan_.shape.queries_share_kv},
+                   s.top_k, s.index_dtype, plan_.shape.queries_share_kv, attention_padding_},
        {BufferKind::index_query, BufferKind::index_key}, out);
 }
 
@@ -181,7 +182,7 @@ void LayerBuilder::linear_attention(const LayerModel& m) {
   const std::int32_t out = buffer(BufferKind::attended, rows, values);
   step(StepKind::linear_attention,
        LinearAttention{attention_sequences_, plan_.shape.tokens_each, l.value_heads / ranks, l.key_dim, l.value_dim,
-                       l.state_bytes / ranks},
+                       l.state_bytes / ranks, attention_padding_},
        {BufferKind::qkv, BufferKind::latent}, out);
   gemm(StepKind::o_proj, rows, {m.hidden, values, format, Shard::row}, BufferKind::attended, BufferKind::projected);
 }

@@ -41,6 +41,8 @@ class LayerBuilder {
   /// Tokens that attention handles on this rank, and that the rest handles.
   std::int64_t attention_tokens() const { return attention_sequences_ * plan_.shape.tokens_each; }
   std::int64_t tokens() const { return plan_.shape.tokens(); }
+  /// Of the tokens that attention handles on this rank, those of padding.
+  std::int64_t padding_tokens() const { return attention_padding_ * plan_.shape.tokens_each; }
 
   struct Matrix {
     std::int64_t n = 0, k = 0;
@@ -79,7 +81,9 @@ class LayerBuilder {
   Plan& plan_;
   const PlanOptions& options_;
   std::int64_t attention_sequences_;
-  double met_ = -1;  // experts that the pass meets in a layer; the same in all layers
+  std::int64_t attention_padding_;  // of these
+  double met_ = -1;                 // experts that the pass meets in a layer; the same in all layers
+  double fullest_ = 0;              // of these on the group of ranks that holds the most
   std::int32_t layer_ = no_index;
 };
 

@@ -68,16 +68,17 @@ void LayerBuilder::experts(const LayerModel& m, std::int64_t rows, BufferKind in
   // A prompt's tokens are one text; sequences are independent texts. All tokens of the node meet these experts.
   if (met_ < 0) {
     const Routing routing{m.mlp.experts, m.mlp.top_k, m.mlp.chain_overlap, m.mlp.popularity.value};
-    met_ = expected_experts(routing, plan_.shape.sequences, plan_.shape.tokens_each);
+    met_ = expected_experts(routing, plan_.shape.real_sequences(), plan_.shape.tokens_each, plan_.shape.padding > 0);
+    fullest_ = fullest_rank(m.mlp.experts, layout.expert, met_);
   }
-  const double met = met_ / static_cast<double>(layout.expert);
   const std::int64_t all_rows = layout.attention_data > 1 ? layout.attention_data * attention_tokens() : rows;
-  const double pairs = static_cast<double>(all_rows * m.mlp.top_k) / static_cast<double>(layout.expert);
+  // The rank with the most experts decides when the pass goes on; its rows are taken to be as many more.
+  const double pairs = met_ > 0 ? static_cast<double>(all_rows * m.mlp.top_k) * fullest_ / met_ : 0;
   const WeightFormat& format = m.weights.of(m.weights.experts);
   const auto grouped = [&](StepKind kind, const Matrix& w, BufferKind source, BufferKind out) {
     const std::int32_t target = buffer(out, all_rows * m.mlp.top_k, w.n);
-    step(kind, GroupedGemm{all_rows, m.mlp.top_k, local, met, pairs, w.n, w.k, format}, {source, BufferKind::routes},
-         target, weight(kind, w, local));
+    step(kind, GroupedGemm{all_rows, m.mlp.top_k, local, fullest_, pairs, w.n, w.k, format},
+         {source, BufferKind::routes}, target, weight(kind, w, local));
   };
   grouped(StepKind::expert_gate_up, {2 * width, m.hidden, format, Shard::expert}, in, BufferKind::expert_gate_up);
   const auto pair_rows = static_cast<std::int64_t>(std::llround(pairs));

@@ -18,7 +18,8 @@ struct Gemm {
   bool operator==(const Gemm&) const = default;
 };
 
-/// The same product for the tokens of each expert. `experts_met` of the local experts have any token (expected value).
+/// The same product for the tokens of each expert. `experts_met` of the local experts have any token: expected
+/// values of the rank that has the most of them.
 struct GroupedGemm {
   std::int64_t tokens = 0, top_k = 0;
   std::int64_t experts = 0;  // local
@@ -31,7 +32,7 @@ struct GroupedGemm {
 
 /// Softmax attention over a cache. `limit` caps the tokens seen (window or top-k); 0 = none. With context_ranks > 1
 /// this rank holds one of that many parts of each sequence's tokens, and puts out the log of the sum of its part beside
-/// it.
+/// it. `padding` of the sequences have no cache.
 struct Attention {
   AttentionKind kind = AttentionKind::gqa;
   std::int64_t sequences = 0, queries = 0, context = 0, limit = 0;
@@ -43,6 +44,7 @@ struct Attention {
   bool queries_share_kv = true;
   std::int64_t context_ranks = 1;
   std::int64_t shared = 0;  // cached tokens that all sequences have in common, stored once
+  std::int64_t padding = 0;
   bool operator==(const Attention&) const = default;
 };
 
@@ -59,6 +61,7 @@ struct SparseIndex {
   std::int64_t heads = 0, dim = 0, top_k = 0;
   DType dtype = DType::fp8;
   bool queries_share_kv = true;
+  std::int64_t padding = 0;  // of the sequences: without a cache
   bool operator==(const SparseIndex&) const = default;
 };
 
@@ -67,6 +70,7 @@ struct LinearAttention {
   std::int64_t sequences = 0, tokens_each = 0;
   std::int64_t value_heads = 0, key_dim = 0, value_dim = 0;  // local heads
   std::int64_t state_bytes = 0;                              // local, per sequence
+  std::int64_t padding = 0;                                  // of the sequences: without a state
   bool operator==(const LinearAttention&) const = default;
 };
 
@@ -132,6 +136,7 @@ struct Activation {
 struct Rope {
   std::int64_t tokens = 0, rotated_values = 0;  // rotated values of a token, q and k together
   double append_bytes = 0;                      // written to the cache for each token
+  std::int64_t padding = 0;                     // of the tokens: not written to the cache
   bool operator==(const Rope&) const = default;
 };
 

@@ -20,13 +20,18 @@ struct EnumNames<PassKind> {
 
 struct PassShape {
   PassKind kind = PassKind::decode;
-  std::int64_t sequences = 1;
+  std::int64_t sequences = 1;    // padding included
   std::int64_t tokens_each = 1;  // new tokens of each sequence
   std::int64_t context = 0;      // tokens of each sequence already in the cache
   /// Attention kernels differ: true reads a sequence's cache once for all its queries, false once per query.
   bool queries_share_kv = true;
+  /// Of the sequences, those that only fill a captured CUDA graph. Their rows go through every matrix and collective,
+  /// but they have no cache to read or to append to (SGLang's graph runner gives them length 1 and the spare slot 0,
+  /// vLLM length 0 and slot -1), and their tokens are taken to be alike, so that all meet the experts of one.
+  std::int64_t padding = 0;
 
   std::int64_t tokens() const { return sequences * tokens_each; }
+  std::int64_t real_sequences() const { return sequences - padding; }
   bool operator==(const PassShape&) const = default;
 };
 

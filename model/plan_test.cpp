@@ -199,6 +199,75 @@ TEST(Plan, ExpertParallelKeepsTheTotalOfWeights) {
   EXPECT_NEAR(split, grouped, split * 1e-9);
 }
 
+// A pass goes on when the slowest rank is done: eight experts of one token fall on eight ranks with more than one on
+// some of them: 2.573 on the fullest, by 20,000 draws of 8 out of 384.
+TEST(Plan, ExpertParallelIsPricedOnTheFullestRank) {
+  const Plan plan = build_plan(stack("kimi-k2.5"), {.tensor = 8, .expert = 8}, decode(1));
+  for (const Step& s : plan.steps)
+    if (const auto* experts = std::get_if<GroupedGemm>(&s.op)) {
+      EXPECT_NEAR(experts->experts_met, 2.573, 0.01);
+      EXPECT_NEAR(experts->rows, experts->experts_met, 1e-9) << "one row each";
+    }
+  const Plan full = build_plan(stack("kimi-k2.5"), {.tensor = 8, .expert = 8}, decode(4096));
+  for (const Step& s : full.steps)
+    if (const auto* experts = std::get_if<GroupedGemm>(&s.op)) {
+      EXPECT_NEAR(experts->experts_met, 48, 1e-6);
+      EXPECT_NEAR(experts->rows, 4096, 1e-3);
+    }
+}
+
+/// Sums of one kind of work over the steps.
+double sum_of(const Plan& plan, double Cost::*what) { return plan.total().*what; }
+
+// Padding fills rows up: matrices and messages are those of all rows, the cache is that of the real sequences.
+TEST(Plan, PaddingHasRowsButNoCache) {
+  for (const std::string name : {"kimi-k2.5", "llama-3.3-70b", "gpt-oss-120b"})
+    for (const std::int64_t groups : {1, 2})
+      for (const PassKind kind : {PassKind::decode, PassKind::verify}) {
+        const StackSpec model = stack(name);
+        const ParallelLayout layout{.tensor = 8, .attention_data = groups};
+        const std::int64_t each = kind == PassKind::verify ? 4 : 1;
+        const PassShape real{.kind = kind, .sequences = 18, .tokens_each = each, .context = 5000};
+        PassShape full = real;
+        full.sequences = 24;
+        PassShape padded = full;
+        padded.padding = 6;
+        const Plan as_real = build_plan(model, layout, real);
+        const Plan as_padded = build_plan(model, layout, padded);
+        const Plan as_full = build_plan(model, layout, full);
+        EXPECT_DOUBLE_EQ(sum_of(as_padded, &Cost::kv_bytes), sum_of(as_real, &Cost::kv_bytes)) << name;
+        EXPECT_DOUBLE_EQ(sum_of(as_padded, &Cost::comm_bytes), sum_of(as_full, &Cost::comm_bytes)) << name;
+        EXPECT_DOUBLE_EQ(sum_of(as_padded, &Cost::activation_bytes), sum_of(as_full, &Cost::activation_bytes)) << name;
+        EXPECT_GT(sum_of(as_full, &Cost::kv_bytes), sum_of(as_real, &Cost::kv_bytes)) << name;
+        // Of weights no more than those of all rows, and of one token's experts beyond those of the real rows.
+        EXPECT_LE(sum_of(as_padded, &Cost::weight_bytes), sum_of(as_full, &Cost::weight_bytes)) << name;
+        EXPECT_GE(sum_of(as_padded, &Cost::weight_bytes), sum_of(as_real, &Cost::weight_bytes)) << name;
+      }
+}
+
+TEST(Plan, PaddingOfSparseAndLinearLayersHasNoCache) {
+  ReadOptions options;
+  options.overrides.push_back(
+      parse_override("pattern=[{attention: sparse, sparse: {top_k: 64, index_heads: 4, index_dim: 16}}, {attention: "
+                     "linear, linear: {key_heads: 8, key_dim: 32, value_heads: 16, value_dim: 32, state_bytes: "
+                     "65536}}]"));
+  const auto hybrid = read_config<StackSpec>(load_with_base(configs / "stacks" / "tiny.yaml"), options);
+  PassShape padded = decode(8);
+  padded.padding = 3;
+  EXPECT_DOUBLE_EQ(sum_of(build_plan(hybrid, {.tensor = 2}, padded), &Cost::kv_bytes),
+                   sum_of(build_plan(hybrid, {.tensor = 2}, decode(5)), &Cost::kv_bytes));
+}
+
+TEST(Plan, PaddingIsShown) {
+  PassShape padded = decode(8);
+  padded.padding = 3;
+  const Plan plan = build_plan(stack("tiny"), {.tensor = 2}, padded);
+  EXPECT_EQ(plan_json(plan).at("padding"), 3);
+  EXPECT_THAT(plan_text(plan), testing::HasSubstr("8 sequences (3 of them padding) x 1 token"));
+  EXPECT_THAT(plan_text(plan), testing::HasSubstr("nothing cached for 3 of them"));
+  EXPECT_EQ(plan_json(build_plan(stack("tiny"), {.tensor = 2}, decode(8))).at("padding"), 0);
+}
+
 TEST(Plan, SplittingDividesWorkExactly) {
   const StackSpec llama = stack("llama-3.3-70b");
   const auto gemm_bytes = [&](std::int64_t ranks) {

@@ -47,9 +47,10 @@ struct OpText {
   std::string of(const Attention& a) const {
     const std::string limit = a.limit > 0 ? formatted(" at most {}", a.limit) : "";
     const std::string part = a.context_ranks > 1 ? formatted(", 1/{} of them here", a.context_ranks) : "";
-    return formatted("{} {} x {} queries, {} heads, {} cached{}{}, {} values a token {}{}", name_of(a.kind),
+    return formatted("{} {} x {} queries, {} heads, {} cached{}{}, {} values a token {}{}{}", name_of(a.kind),
                      a.sequences, a.queries, a.heads, a.context, limit, part, a.cached_values, name_of(a.kv),
-                     a.queries > 1 && a.queries_share_kv ? ", read shared" : "");
+                     a.queries > 1 && a.queries_share_kv ? ", read shared" : "",
+                     a.padding > 0 ? formatted(", nothing cached for {} of them", a.padding) : std::string());
   }
   std::string of(const AttentionJoin& j) const {
     return formatted("{} tokens, {} heads of {}, {} parts", j.tokens, j.heads, j.value_dim, j.ranks);
@@ -138,9 +139,10 @@ void append_stretch(std::string& out, const Plan& plan, const Stretch& s) {
 
 std::string header_text(const Plan& plan) {
   const PassShape& s = plan.shape;
+  const std::string padding = s.padding > 0 ? formatted(" ({} of them padding)", s.padding) : "";
   const std::string context = plan.layout.context > 1 ? formatted(", context parallel {}", plan.layout.context) : "";
-  return formatted("{}: {} pass, {} sequence{} x {} token{}, {} in the cache, tensor parallel {}{}\n", plan.model,
-                   name_of(s.kind), s.sequences, s.sequences == 1 ? "" : "s", s.tokens_each,
+  return formatted("{}: {} pass, {} sequence{}{} x {} token{}, {} in the cache, tensor parallel {}{}\n", plan.model,
+                   name_of(s.kind), s.sequences, s.sequences == 1 ? "" : "s", padding, s.tokens_each,
                    s.tokens_each == 1 ? "" : "s", s.context, plan.layout.tensor, context);
 }
 
@@ -212,6 +214,7 @@ nlohmann::ordered_json plan_json(const Plan& plan) {
               {"model", plan.model},
               {"pass", name_of(plan.shape.kind)},
               {"sequences", plan.shape.sequences},
+              {"padding", plan.shape.padding},
               {"tokens_each", plan.shape.tokens_each},
               {"context", plan.shape.context},
               {"tensor", plan.layout.tensor},

@@ -10,6 +10,7 @@
 #include "model/base/units.h"
 #include "model/build_plan.h"
 #include "sim/capabilities.h"
+#include "sim/engine/run_checks.h"
 #include "sim/comm_served.h"
 #include "sim/report/metrics.h"
 
@@ -42,6 +43,11 @@ const std::string& CommSpec::pick(std::int64_t bytes) const {
 bool RunConfig::drafts_with_model() const {
   return (speculation.method == DraftMethod::eagle3 || speculation.method == DraftMethod::nextn) && draft &&
          draft->has_model();
+}
+
+std::optional<comm::OwnSettings> RunConfig::own_kernels() const {
+  if (comm.own || measure.executor != ExecutorKind::cuda) return comm.own;
+  return comm::OwnSettings{};
 }
 
 void describe(Fields& f, CommRule& r) {
@@ -113,7 +119,10 @@ void describe(Fields& f, CommSpec& s) {
              "backend can");
   f.optional("what_if", s.what_if, "prices of allreduces that are not the backend's own, for the cost executor");
   f.optional("nccl", s.nccl, "settings of the NCCL library, where the cuda executor runs nccl");
-  f.optional("own", s.own, "settings of specstep's own backends, where the cuda executor runs one");
+  f.optional(
+      "own", s.own,
+      "settings of specstep's own backends, which the cuda executor runs; given, the cost executor prices them too, "
+      "where the fabric knows their steps, instead of the kernels that engines ship");
 }
 
 namespace {
@@ -297,8 +306,8 @@ void check_backend(const RunConfig& r, Checker& c) {
   if (r.parallel.attention_tensor() < 2) return;
   const auto bytes =
       static_cast<std::int64_t>(static_cast<double>(r.workload.batch * r.stack.hidden) * bytes_of(DType::bf16));
-  const comm::Call call{comm::Collective::all_reduce, static_cast<int>(r.parallel.attention_tensor()), bytes,
-                        DType::bf16, true};
+  const comm::Call call{
+      .ranks = static_cast<int>(r.parallel.attention_tensor()), .bytes = bytes, .own = r.own_kernels()};
   const std::string& id = r.comm.pick(bytes);
   if (id == "auto") return;
   if (const std::string reason = capability_refusal(r, id); !reason.empty())
@@ -341,6 +350,7 @@ void check(const RunConfig& r, Checker& c) {
     c.fail("parallel.attention_data", formatted("is {}", r.parallel.attention_data),
            formatted("at most the batch ({}): an attention group without a sequence would idle", r.workload.batch));
   check_draft(r, c);
+  check_engine(r, c);
   check_host_backends(r, c);
   check_islands(r, c);
   if (r.comm.what_if && r.measure.executor != ExecutorKind::cost)

@@ -78,7 +78,7 @@ struct CommSpec {
   CommFusion fusion = CommFusion::none;
   std::optional<CommWhatIf> what_if;       // read by the cost executor
   std::optional<comm::NcclSettings> nccl;  // read by the cuda executor; without it NCCL chooses
-  std::optional<comm::OwnSettings> own;    // likewise, for backends that are kernels of our own
+  std::optional<comm::OwnSettings> own;    // likewise, for backends of our own; given, they are what is priced
   /// The table, wherever it stands.
   const std::vector<CommRule>& rows() const { return table_file ? table_file->table : table; }
   /// The backend for a message of `bytes`.
@@ -188,6 +188,8 @@ struct RunConfig {
   bool speculative() const { return speculation.method != DraftMethod::none; }
   /// Whether passes of a draft model run: speculation by a method that has one.
   bool drafts_with_model() const;
+  /// Settings of our own kernels where they are what prices are for: asked for by comm.own, or about to run here.
+  std::optional<comm::OwnSettings> own_kernels() const;
 };
 
 void describe(Fields& f, CommRule& r);

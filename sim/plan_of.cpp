@@ -18,7 +18,8 @@ Plan plan_of(const RunConfig& config, PassKind kind) {
     refuse("method " + name_of(config.speculation.method) + " runs no draft model", "verify, decode or prefill");
   const LaunchChoice choice = choose_launch(config, kind, config.workload.batch);
   const std::int64_t context = kind == PassKind::prefill ? 0 : config.workload.prompt_tokens;
-  const PassShape shape{kind, choice.padded_batch, tokens_each(config, kind), context};
+  PassShape shape{kind, choice.padded_batch, tokens_each(config, kind), context};
+  shape.padding = choice.padded_batch - config.workload.batch;
   const PlanOptions options = plan_options(config);
   return draft_pass ? build_draft_plan(*config.draft, config.parallel, shape, options)
                     : build_plan(config.stack, config.parallel, shape, options);

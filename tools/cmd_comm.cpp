@@ -39,7 +39,12 @@ E value_of(const std::string& name) {
 }
 
 comm::Call call_of(const CommCommand& options, int ranks) {
-  return {value_of<comm::Collective>(options.collective), ranks, 0, value_of<DType>(options.dtype), !options.eager};
+  return {value_of<comm::Collective>(options.collective),
+          ranks,
+          0,
+          value_of<DType>(options.dtype),
+          !options.eager,
+          options.devices.own_settings()};
 }
 
 /// Numbers of ranks, one table or measurement for each; none: the default.
@@ -118,6 +123,8 @@ void run_comm(const CommCommand& options, const CLI::App& command) {
   refuse_without_measurement(command);
   if (options.config.empty() && options.tables.empty())
     throw InputError(Issue{{"specstep comm"}, "", "nothing to price", "a config, --table FILE, or both"});
+  if (options.config.empty() && !options.devices.own.empty())
+    throw InputError(Issue{{"--own"}, "", "has no part in a measured table", "a config whose fabric is priced"});
   for (const std::string& file : options.tables) options.common.inputs->emplace_back(file);
   check_outputs(options.common);
   std::vector<comm::CommTable> tables;

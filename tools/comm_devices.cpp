@@ -68,7 +68,7 @@ comm::MeasureRequest request_of(const DeviceOptions& options, const DeviceQuery&
   request.norm = asked("norm");
   request.width = options.width;
   request.check_only = options.check;
-  request.own = settings_of<comm::OwnSettings>("--own", options.own);
+  request.own = options.own_settings().value_or(comm::OwnSettings{});
   request.nccl = settings_of<comm::NcclSettings>("--nccl", options.nccl);
   if (query.model) request.target = &query.model->topology();
   request.wait_limit_seconds = options.wait_limit;
@@ -177,6 +177,12 @@ void add_device_options(CLI::App& command, DeviceOptions& o, CommonOptions& comm
                   "sums right")
       ->check(CLI::IsMember({"cost", "cuda", "host"}))
       ->capture_default_str();
+  command
+      .add_option("--own", o.own,
+                  "KEY=VALUE of comm.own, as in transfer=push (repeatable): how our own kernels run; given, they are "
+                  "what is priced, instead of those of serving engines")
+      ->take_all()
+      ->expected(1);
   const auto group = [](CLI::Option* option) { return option->group(measured_options); };
   group(command.add_option("--devices", o.devices, "device of each rank of this host; one given twice is shared")
             ->delimiter(',')
@@ -200,8 +206,6 @@ void add_device_options(CLI::App& command, DeviceOptions& o, CommonOptions& comm
   group(bounded(command.add_option("--wait-limit", o.wait_limit, "seconds after which a wait for a rank is given up"),
                 0.1, 3600)
             ->capture_default_str());
-  group(
-      command.add_option("--own", o.own, "KEY=VALUE of comm.own, as in wire=ll (repeatable)")->take_all()->expected(1));
   group(command.add_option("--nccl", o.nccl, "KEY=VALUE of comm.nccl (repeatable)")->take_all()->expected(1));
   group(command.add_option(
       "--fault", o.fault,
@@ -211,6 +215,11 @@ void add_device_options(CLI::App& command, DeviceOptions& o, CommonOptions& comm
   group(command.add_option("--format", o.format, "table, or the columns of nccl-tests")
             ->check(CLI::IsMember({"table", "nccl-tests"}))
             ->capture_default_str());
+}
+
+std::optional<comm::OwnSettings> DeviceOptions::own_settings() const {
+  if (own.empty()) return std::nullopt;
+  return settings_of<comm::OwnSettings>("--own", own);
 }
 
 void refuse_without_measurement(const CLI::App& command) {

@@ -26,6 +26,8 @@ struct DeviceOptions {
   std::string fault;
   std::string format = "table";
 
+  /// Settings of our own backends, where --own gives some.
+  std::optional<comm::OwnSettings> own_settings() const;
   bool measures() const { return executor != "cost"; }
 };
 

@@ -34,8 +34,15 @@ install() {
 
 # Device code for one architecture where there is no GPU to run any: three take three times as long. A build of one's own
 # compiles all (see tools/cmake/Cuda.cmake), and CMAKE_CUDA_ARCHITECTURES names others.
+# It is then not optimised either, where the compiler can be told so.
 architectures=""
-if ! nvidia-smi --list-gpus >/dev/null 2>&1; then architectures="-DCMAKE_CUDA_ARCHITECTURES=90-real"; fi
+if ! nvidia-smi --list-gpus >/dev/null 2>&1; then
+  architectures="-DCMAKE_CUDA_ARCHITECTURES=90-real"
+  nvcc=$(command -v nvcc || echo /usr/local/cuda/bin/nvcc)
+  if "$nvcc" --help 2>/dev/null | grep -q -- --Ofast-compile; then
+    architectures="$architectures -DCMAKE_CUDA_FLAGS=--Ofast-compile=max"
+  fi
+fi
 
 # One line for each optional part that this build cannot have.
 name_missing_options() {

@@ -57,9 +57,9 @@ std::vector<std::string> served(const Topology& t, const CommQuery& q, std::vect
 /// Bytes over links of each kind of the variant that is cheapest at this size.
 std::map<LinkKind, double> bytes_over_links(const BackendRow& row, const Topology& t, const Call& call) {
   std::map<LinkKind, double> least;
-  if (!row.variants || call.ranks < 2) return least;
+  if (call.ranks < 2) return least;
   double best = 0;
-  for (const Variant& v : row.variants(t, call)) {
+  for (const Variant& v : variants_of(row, t, call)) {
     const SchedulePrice price = price_schedule(v.schedule, t, v.carrier);
     const double seconds = price.fixed + price.per_byte * static_cast<double>(call.bytes);
     if (!least.empty() && seconds >= best) continue;
@@ -157,6 +157,14 @@ void note_missing_nvls(const Topology& t, const CommQuery& q, std::vector<std::s
     }
 }
 
+/// Whose kernels are priced.
+void note_own(const Topology& t, const OwnSettings& own, std::vector<std::string>& notes) {
+  if (t.spec().gpu.own_kernels)
+    notes.push_back("specstep's own kernels where the algorithm says so: " + text_of(own));
+  else
+    notes.push_back("the fabric has no gpu.own_kernels: priced are the kernels of serving engines");
+}
+
 /// What a reader would stumble over in the rows.
 void add_notes(const Topology& t, const CommQuery& q, const std::vector<std::string>& ids,
                std::vector<std::string>& notes) {
@@ -169,6 +177,7 @@ void add_notes(const Topology& t, const CommQuery& q, const std::vector<std::str
     note_nccl_choices(t, q, notes);
     note_missing_nvls(t, q, notes);
   }
+  if (q.call.own) note_own(t, *q.call.own, notes);
   if (has("q8"))
     notes.push_back(
         "q8 moves a byte for each value: its bus bandwidth counts the values, and may exceed that of the links");

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "comm/own_price.h"
 #include "model/base/formatted.h"
 #include "model/base/units.h"
 
@@ -32,7 +33,7 @@ constexpr Condition conditions[] = {
 };
 
 Call call_of(const Measurement& m, bool captured, std::int64_t bytes) {
-  return {Collective::all_reduce, m.ranks, bytes, m.dtype, captured};
+  return {.ranks = m.ranks, .bytes = bytes, .dtype = m.dtype, .captured = captured, .own = m.own};
 }
 
 CommRow row_of(const Measurement& m, const MeasuredBackend& backend, const MeasuredSize& size, const Condition& c,
@@ -43,8 +44,10 @@ CommRow row_of(const Measurement& m, const MeasuredBackend& backend, const Measu
   row.bus_gb_s = row.algorithm_gb_s * bus_factor(Collective::all_reduce, m.ranks);
   row.provenance = Provenance::measured;
   row.device = DeviceRow{c.cold, t.calls, t.replays, size.checked, size.wrong, {}, c.norm};
-  const Call call = call_of(m, c.captured, size.bytes);
-  if (model && !c.cold && c.norm[0] == '\0' && !refusal(backend.id, model->topology(), call))
+  Call call = call_of(m, c.captured, size.bytes);
+  call.norm = std::string_view(c.norm) == "fused" && model && priced_as_own(backend.id, model->topology(), call);
+  const bool has_price = !c.cold && (c.norm[0] == '\0' || call.norm);
+  if (model && has_price && !refusal(backend.id, model->topology(), call))
     row.device->predicted = model->price(backend.id, call).seconds;
   return row;
 }

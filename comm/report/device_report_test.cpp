@@ -111,6 +111,23 @@ TEST(DeviceReport, SetsPricesBesideMeasurements) {
   EXPECT_THAT(comm_csv(report.tables), HasSubstr(",cache,calls,replays,checked,wrong,predicted_seconds,norm\n"));
 }
 
+// Kernels of ours were measured: theirs are the prices beside them, with a norm in the kernel too.
+TEST(DeviceReport, SetsPricesOfOwnKernelsBesideThem) {
+  Measurement m = scene();
+  m.own = OwnSettings{};
+  m.backends.resize(1);
+  m.backends[0].sizes[0].fused = m.backends[0].sizes[0].pair = Timing{5e-6, 6e-6, 7e-6, 122, 50};
+  Pricer model(fabric("h200_nvswitch8"));
+  const DeviceReport report = device_report(m, "8 x GPU", &model);
+  ASSERT_EQ(report.tables.size(), 5U);
+  Call call{.ranks = 8, .bytes = 4096, .own = OwnSettings{}};
+  const double own = model.price("push1", call).seconds;
+  EXPECT_EQ(report.tables[0].rows[0].device->predicted, own);
+  EXPECT_NE(own, model.price("push1", {.ranks = 8, .bytes = 4096}).seconds);
+  EXPECT_FALSE(report.tables[3].rows[0].device->predicted);  // the norm as a second kernel
+  EXPECT_NEAR(*report.tables[4].rows[0].device->predicted - own, 1.84e-6, 1e-12);
+}
+
 // What is printed in nccl-tests' columns is read as nccl-tests prints it.
 TEST(DeviceReport, InTheColumnsOfNcclTestsIsReadBack) {
   Measurement m = scene();

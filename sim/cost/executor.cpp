@@ -6,6 +6,7 @@
 
 #include "comm/dispatch.h"
 #include "comm/island_plan.h"
+#include "comm/own_price.h"
 #include "model/base/formatted.h"
 #include "model/base/units.h"
 #include "sim/comm_served.h"
@@ -88,9 +89,10 @@ CostExecutor::CostExecutor(const RunConfig& config)
   if (config.speculative() && verify_projects_context(config)) projected_ = config.stack.attention;
 }
 
-KernelPrice CostExecutor::kernel_price(const Op& op) const {
+/// Engines attend a prompt with another kernel than decode and verify passes.
+KernelPrice CostExecutor::kernel_price(const Op& op, PassKind kind) const {
   const auto* attention = std::get_if<Attention>(&op);
-  if (!attention || !kernels_.split_attention) return price_kernel(gpu_, op);
+  if (!attention || !kernels_.split_attention || kind == PassKind::prefill) return price_kernel(gpu_, op);
   return price_split_attention(gpu_, *kernels_.split_attention, *attention);
 }
 
@@ -112,11 +114,12 @@ std::string CostExecutor::carrier(const comm::Call& call, PricedPlan& plan) {
   return asked;
 }
 
-/// What was measured on the machine, else what its fabric gives.
+/// What was measured on the machine, of engines' kernels, else what its fabric gives.
 comm::CommPrice CostExecutor::price_of(const std::string& backend, const comm::Call& call, PricedPlan& plan) {
-  if (const auto* islands = backend == "island" ? asked_islands(comm_, call.ranks) : nullptr)
+  const bool own = comm::priced_as_own(backend, pricer_.topology(), call);
+  if (const auto* islands = backend == "island" && !own ? asked_islands(comm_, call.ranks) : nullptr)
     return comm::price_in(*islands, pricer_.topology(), call);
-  const std::optional<double> measured = collectives_ ? collectives_->seconds(backend, call) : std::nullopt;
+  const std::optional<double> measured = collectives_ && !own ? collectives_->seconds(backend, call) : std::nullopt;
   if (!measured) return pricer_.price(backend, call);
   plan.note(formatted("{} of {} B by {}: {} from measured times{}{}", name_of(call.kind), grouped(call.bytes), backend,
                       seconds_text(*measured), collectives_->name.empty() ? "" : ", ", collectives_->name));
@@ -137,21 +140,27 @@ std::unique_ptr<PreparedPlan> CostExecutor::prepare(Plan plan, Launch launch) {
     const double step_nodes = cost_of(step.op).nodes;
     if (!last.op || !(*last.op == step.op)) {
       last.op = &step.op;
-      if (const auto call = call_of(step.op, captured)) {
+      if (auto call = call_of(step.op, captured)) {
+        call->own = comm_.own;
         const std::string used = carrier(*call, *priced);
+        call->norm = std::holds_alternative<AllReduceNorm>(step.op) && !comm_.what_if &&
+                     comm::priced_as_own(used, pricer_.topology(), *call);
         comm::CommPrice price = price_of(used, *call, *priced);
         if (comm_.what_if && call->kind == comm::Collective::all_reduce) {
           price.seconds = comm_.what_if->seconds(priced->plan().shape.kind, price.seconds);
           price.provenance = comm::Provenance::assumed;
         }
-        // A norm behind it works inside the kernel: its traffic and its floor stay, its node is gone.
-        const double norm = price_kernel(gpu_, step.op).seconds;
+        // A norm behind it works inside the kernel: its traffic and its floor stay, its node is gone. The price of a
+        // kernel of our own holds what a norm of few rows takes.
+        const double own_norm = call->norm ? pricer_.topology().spec().gpu.own_kernels->norm_us.value * us : 0;
+        const double norm = std::max(0.0, price_kernel(gpu_, step.op).seconds - own_norm);
         last.span = {price.seconds + norm, price.provenance, price.extrapolated};
         last.gap = 0;  // a collective's isolated time was taken back to back: its own launch is inside
       } else {
         const auto* attention = std::get_if<Attention>(&step.op);
         const bool projects = projected_ && attention && priced->plan().shape.kind == PassKind::verify;
-        const KernelPrice price = projects ? price_projected(gpu_, *projected_, *attention) : kernel_price(step.op);
+        const KernelPrice price = projects ? price_projected(gpu_, *projected_, *attention)
+                                           : kernel_price(step.op, priced->plan().shape.kind);
         if (projects)
           priced->note("verify attends as prompts do: every pass projects the cached latents of its whole context");
         last.span = {price.seconds, price.provenance, false};

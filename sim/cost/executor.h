@@ -22,7 +22,7 @@ class CostExecutor final : public Executor {
   std::string carrier(const comm::Call& call, PricedPlan& plan);
   comm::CommPrice price_of(const std::string& backend, const comm::Call& call, PricedPlan& plan);
 
-  KernelPrice kernel_price(const Op& op) const;
+  KernelPrice kernel_price(const Op& op, PassKind kind) const;
 
   GpuSpec gpu_;
   std::optional<CollectiveTable> collectives_;

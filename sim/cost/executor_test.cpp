@@ -59,6 +59,18 @@ TEST(CostExecutor, AnEagerPassLastsAtLeastItsLaunches) {
   EXPECT_GT(eager.seconds, price(config, PassKind::decode).seconds);
 }
 
+// Blocks over parts of the cache, and queries that read it each for itself, are how decode and verify passes attend. A
+// prompt of the same engine takes as long as that of one without such a kernel.
+TEST(CostExecutor, PromptsDoNotAttendAsDecodeDoes) {
+  const auto attention = [](PassKind kind, const std::vector<std::string>& sets) {
+    return price(load_run("kimi-k2.6/mtp3", sets), kind).parts[static_cast<std::size_t>(Part::attention)];
+  };
+  const std::string prompt = "workload.prompt_tokens=8000";
+  const std::string bare = "engine.kernels={queries_share_cache: true}";
+  EXPECT_DOUBLE_EQ(attention(PassKind::prefill, {prompt}), attention(PassKind::prefill, {prompt, bare}));
+  EXPECT_GT(attention(PassKind::verify, {prompt}), attention(PassKind::verify, {prompt, bare}));
+}
+
 TEST(CostExecutor, NullBackendIsAnUpperBound) {
   const RunConfig with = load_run("seed/baseline-graph128");
   const RunConfig without = load_run("seed/baseline-graph128", {"comm.backend=\"null\""});
@@ -84,6 +96,35 @@ TEST(CostExecutor, AFusedNormCostsANodeLess) {
   EXPECT_EQ(phase.allreduces_in_layer, 160);
   EXPECT_EQ(phase.allreduces, 161);
   EXPECT_EQ(phase.allreduce_bytes, 16384);
+}
+
+// Whose push1 it is: that of engines, or, with comm.own, ours, whose norm is in its own price.
+TEST(CostExecutor, OwnKernelsArePricedWhereTheyAreAskedFor) {
+  const auto run = [](const std::string& more) {
+    return load_run("llama-3.3-70b-8x-h200", {"comm={backend: push1" + more + "}"});
+  };
+  const RunConfig engines = run(""), own = run(", own: {}"), fused = run(", own: {}, fusion: rmsnorm");
+  const auto allreduce = [](const RunConfig& config) {
+    return price(config, PassKind::decode).parts[static_cast<std::size_t>(Part::allreduce)];
+  };
+  const comm::FabricSpec& fabric = engines.machine.fabric;
+  comm::Pricer pricer(comm::build_topology(fabric));
+  const auto seconds = [&](const RunConfig& config) {
+    return pricer.price("push1", {.ranks = 8, .bytes = 16384, .own = config.comm.own}).seconds;
+  };
+  EXPECT_GT(seconds(own), 1.1 * seconds(engines));
+  EXPECT_NEAR(allreduce(engines), 161 * seconds(engines), 1e-12);
+  EXPECT_NEAR(allreduce(own), 161 * seconds(own), 1e-12);
+  const double norm = fabric.gpu.own_kernels->norm_us.value * us;
+  EXPECT_GT(norm, engines.machine.gpu.kernels.other.floor_us.value * us);
+  EXPECT_NEAR(allreduce(fused), 161 * seconds(own) + 160 * norm, 1e-12);
+}
+
+// The cuda executor runs our kernels, so that its choices by price are between those.
+TEST(RunConfig, OwnKernelsAreThoseAskedForOrAboutToRun) {
+  EXPECT_FALSE(load_run("tiny").own_kernels());
+  EXPECT_EQ(load_run("tiny", {"measure.executor=cuda"}).own_kernels(), comm::OwnSettings{});
+  EXPECT_EQ(load_run("tiny", {"comm={own: {wire: ll}}"}).own_kernels()->wire, "ll");
 }
 
 TEST(CostExecutor, FusionFollowsTheBackendOfEachMessage) {

@@ -10,7 +10,7 @@ bool verify_projects_context(const RunConfig& config) {
 
 KernelPrice price_projected(const GpuSpec& gpu, const AttentionSpec& heads, const Attention& op) {
   constexpr double value = 2;  // bytes of bf16
-  const std::int64_t rows = op.sequences * (op.context + op.queries);
+  const std::int64_t rows = (op.sequences - op.padding) * (op.context + op.queries);
   const auto tokens = static_cast<double>(rows);
   const auto local = static_cast<double>(op.heads);
   const auto latent = static_cast<double>(op.cached_values);

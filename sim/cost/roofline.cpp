@@ -47,7 +47,7 @@ double blocks_of(const SplitAttention& split, const Attention& op) {
   const double heads = static_cast<double>(op.heads) / kv_heads;
   const auto queries = static_cast<double>(op.queries);
   const double rows = op.queries_share_kv ? ceil_div(queries * heads, per_block) : queries * ceil_div(heads, per_block);
-  return static_cast<double>(op.sequences) * kv_heads * rows * static_cast<double>(split.splits);
+  return static_cast<double>(op.sequences - op.padding) * kv_heads * rows * static_cast<double>(split.splits);
 }
 
 }  // namespace

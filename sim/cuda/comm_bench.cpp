@@ -212,6 +212,7 @@ CommBenchmark measure_comm(const comm::MeasureRequest& request) {
     out.devices.push_back(facts_of(device));
   out.measured.ranks = bench.ranks();
   out.measured.dtype = request.dtype;
+  out.measured.own = request.own;
   out.measured.ranks_per_device = most_sharing(out.device_of);
   for (const std::string& id : backends_of(request)) {
     if (request.progress && out.reports) request.progress("measuring " + id);

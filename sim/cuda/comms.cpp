@@ -49,6 +49,11 @@ std::optional<comm::Call> call_of(const Op& op) {
   return std::nullopt;
 }
 
+comm::Call as_own(comm::Call call, const std::optional<comm::OwnSettings>& own) {
+  call.own = own;
+  return call;
+}
+
 Members members_of(const Step& step) {
   switch (step.kind) {
     case StepKind::attention_allreduce:
@@ -107,7 +112,7 @@ std::string Comms::chosen(const std::string& rule, Members members, const comm::
   if (knows)
     choice = {rule, probed->second.selection.pick(call.bytes), "fastest of those measured here"};
   else
-    choice = comm::choose(rule, config_.comm.engine, pricer_, call);
+    choice = comm::choose(rule, config_.comm.engine, pricer_, as_own(call, config_.own_kernels()));
   note(formatted("{} of {} B: {} chose {}: {}", name_of(call.kind), call.bytes, rule, choice.used, choice.reason));
   return choice.used;
 }

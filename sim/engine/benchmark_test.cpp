@@ -1,6 +1,7 @@
 // The benchmark: its sums by an independent walk, its figures against measurements.
 #include "sim/engine/benchmark.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -101,7 +102,7 @@ TEST(Benchmark, WhatIsNotReadIsNoted) {
             "draft tiny EAGLE-3 is not used: speculation.method ngram proposes from the text itself\n" + together);
   EXPECT_EQ(notes({"speculation.method=none"}),
             "draft tiny EAGLE-3 is not used: speculation.method none drafts nothing\n");
-  EXPECT_EQ(notes({"speculation.tree={steps: 2, topk: 2, verify_tokens: 5}", "speculation.draft_length=7"}),
+  EXPECT_EQ(notes({"speculation.tree={steps: 2, topk: 1, verify_tokens: 3}", "speculation.draft_length=7"}),
             "speculation.draft_length 7 is not used: the tree drafts 2 steps\n" + together);
 }
 
@@ -125,8 +126,81 @@ TEST(Benchmark, GraphBatchBeyondTheStreamChangesNothingForOneStream) {
 
 TEST(Benchmark, AboveTheGraphsItRunsEagerlyAndSaysSo) {
   const RunResult r = run(load_run("seed/baseline-graph128", {"engine.graph.max_batch=8", "workload.batch=9"}));
-  ASSERT_EQ(r.notes.size(), 1u);
+  EXPECT_THAT(r.notes, testing::ElementsAre(testing::HasSubstr("decode runs without a graph, eagerly, at batch 9"),
+                                            testing::HasSubstr("eager passes are a lower bound")));
   EXPECT_EQ(r.phases[1].launch, Launch::eager);
+}
+
+std::vector<std::string> notes_of(const std::string& name, const std::vector<std::string>& sets) {
+  return run(load_run(name, sets)).notes;
+}
+using testing::Contains;
+using testing::HasSubstr;
+using testing::Not;
+
+// Decode of a run that speculates is the other server of the comparison: what it lacks is told too.
+TEST(Benchmark, DecodeIsNotedWhereverItRunsEagerly) {
+  for (const char* set : {"workload.batch=256", "engine.phases.decode=eager", "engine.graph.mode=none"}) {
+    EXPECT_THAT(notes_of("seed/eagle3", {set}), Contains(HasSubstr("decode runs "))) << set;
+    EXPECT_THAT(notes_of("seed/baseline-graph128", {set}), Contains(HasSubstr("decode runs "))) << set;
+  }
+  EXPECT_THAT(notes_of("seed/eagle3", {}), Not(Contains(HasSubstr("decode runs "))));
+}
+
+TEST(Benchmark, MoreSequencesThanTheEngineRunsAreNoted) {
+  const std::string note = "engine.max_sequences 1: the engine would run 1 of the 8 sequences";
+  EXPECT_THAT(notes_of("seed/eagle3", {"engine.max_sequences=1", "workload.batch=8"}), Contains(HasSubstr(note)));
+  EXPECT_THAT(notes_of("seed/eagle3", {"engine.max_sequences=8", "workload.batch=8"}),
+              Not(Contains(HasSubstr("engine.max_sequences"))));
+}
+
+TEST(Benchmark, PaddingIsNoted) {
+  EXPECT_THAT(notes_of("seed/baseline-graph128", {"workload.batch=17"}),
+              Contains(HasSubstr("decode pads 17 sequences to the captured 24")));
+  EXPECT_THAT(notes_of("seed/baseline-graph128", {"workload.batch=16"}), Not(Contains(HasSubstr("pads"))));
+  EXPECT_THAT(notes_of("seed/baseline-graph128", {"engine.graph={sizes: [100000]}"}),
+              Contains(HasSubstr("decode pads 1 sequence to the captured 100,000")));
+}
+
+TEST(Benchmark, SettingsThatDoNothingAreNoted) {
+  EXPECT_THAT(notes_of("seed/eagle3", {"engine.graph={mode: none, sizes: [1, 2]}"}),
+              Contains(HasSubstr("engine.graph.sizes are not used")));
+  EXPECT_THAT(notes_of("seed/eagle3", {"engine.graph.mode=none", "engine.phases.decode=captured"}),
+              Contains(HasSubstr("decode runs without a graph")));
+  EXPECT_THAT(notes_of("seed/eagle3", {"comm.what_if={}"}), Contains(HasSubstr("comm.what_if says nothing")));
+  EXPECT_THAT(notes_of("seed/eagle3", {"comm.what_if={allreduce_us: 5}"}),
+              Contains(HasSubstr("allreduces are priced as it says")));
+  EXPECT_THAT(notes_of("seed/eagle3", {"machine.fabric=h200_nvswitch8"}),
+              Contains(HasSubstr("by NVLink, which RTX PRO 6000 Blackwell (sm_120) has not")));
+  EXPECT_THAT(notes_of("seed/eagle3", {}), Not(Contains(HasSubstr("NVLink, which"))));
+  EXPECT_THAT(notes_of("seed/eagle3", {"parallel.expert=8"}), Contains(HasSubstr("parallel.expert 8")));
+}
+
+TEST(Benchmark, AChainsAcceptanceGivesATreeNoWidth) {
+  const std::string tree = "speculation.tree={steps: 2, topk: 4, verify_tokens: 8}";
+  EXPECT_THAT(notes_of("seed/eagle3", {tree, "speculation.acceptance={survival: [0.6, 0.4]}"}),
+              Contains(HasSubstr("another width of the tree than 4 guesses a step")));
+  EXPECT_THAT(notes_of("seed/eagle3", {tree, "speculation.acceptance={ranks: [0.6, 0.1, 0.05, 0.02]}"}),
+              Not(Contains(HasSubstr("another width"))));
+}
+
+TEST(RunChecks, WhatAnEngineWouldRefuse) {
+  const auto told = [](const std::string& name, const std::vector<std::string>& sets) {
+    return refusal_of([&] { load_run(name, sets); });
+  };
+  const std::string tree = "llama-3.3-70b-tree-8x-h100";
+  for (const char* set :
+       {"engine.cycle=sglang-v2", "engine=vllm", "engine=trtllm", "engine.cycle=vllm", "engine.cycle=tensorrt-llm"})
+    EXPECT_THAT(told(tree, {set}), testing::AllOf(HasSubstr("speculation.tree: "), HasSubstr("drafts chains only"),
+                                                  HasSubstr("engine.cycle=sglang-v1")))
+        << set;
+  EXPECT_EQ(told(tree, {"engine.cycle=sglang-v1"}), "accepted");
+  EXPECT_THAT(told("llama-3.1-8b-1x-h100", {"engine=vllm-triton-mla"}),
+              HasSubstr("engine.attention_backend: triton_mla attends latent caches (mla) alone"));
+  EXPECT_EQ(told("seed/baseline-graph128", {"engine=vllm-triton-mla"}), "accepted");
+  EXPECT_THAT(told("seed/eagle3", {"engine.memory.graph_estimate=true"}),
+              HasSubstr("engine.memory.graph_estimate: has no meaning here"));
+  EXPECT_EQ(told("seed/eagle3", {"engine={preset: vllm, memory: {graph_estimate: true}}"}), "accepted");
 }
 
 /// Untraced run i of a pass takes tokens_each x (1 + i) ms; a traced one ten times as long, all of it in the gemms.

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "comm/caps.h"
+#include "comm/topology.h"
 #include "model/base/formatted.h"
 #include "sim/capabilities.h"
 
@@ -66,13 +67,64 @@ std::vector<std::string> engine_time_notes(const RunConfig& config) {
   return out;
 }
 
+/// Settings of graphs that a server without graphs does not read.
+std::vector<std::string> graph_notes(const RunConfig& config) {
+  std::vector<std::string> out;
+  const EngineSpec& e = config.engine;
+  if (graph_mode(e.graph, e.preset) != GraphMode::none) return out;
+  if (e.graph.sizes)
+    out.emplace_back("engine.graph.sizes are not used: engine.graph.mode none captures nothing");
+  if (e.graph.max_tokens)
+    out.emplace_back("engine.graph.max_tokens is not used: engine.graph.mode none captures nothing");
+  if (e.graph.max_batch)
+    out.emplace_back(
+        "engine.graph.mode none captures nothing; engine.graph.max_batch still counts in the rule that shares memory "
+        "out");
+  return out;
+}
+
+/// What the machine's links are not to its GPUs, and what its ranks do not share evenly.
+std::vector<std::string> machine_notes(const RunConfig& config) {
+  std::vector<std::string> out;
+  const MachineSpec& m = config.machine;
+  const ParallelLayout& p = config.parallel;
+  const double sm = m.gpu.compute_capability ? m.gpu.compute_capability->value : 0;
+  const bool without = sm == 8.9 || sm == 12.0;  // Ada and Blackwell of workstations: NVIDIA data sheets name none
+  if (without && p.tensor > 1 && comm::build_topology(m.fabric).full_nvlink(static_cast<int>(p.tensor)))
+    out.push_back(
+        formatted("machine.fabric joins the GPUs by NVLink, which {} (sm_{:.0f}) has not: priced as if it had",
+                  m.gpu.name, 10 * sm));
+  if (p.expert > 1)
+    out.push_back(
+        formatted("parallel.expert {}: experts fall on ranks at random, and the rank that meets the most is priced; no "
+                  "balancing of experts is",
+                  p.expert));
+  if (p.context > 1)
+    out.emplace_back("the reduce-scatter of attention over the context group counts as allgather in the breakdown");
+  return out;
+}
+
+/// Of a tree whose acceptance does not tell its width apart.
+std::vector<std::string> tree_notes(const SpeculationSpec& s) {
+  if (!s.tree || s.tree->topk < 2 || !s.acceptance || !s.acceptance->ranks.empty()) return {};
+  return {
+      formatted("acceptance is told by depth: another width of the tree than {} guesses a step would cost or save time "
+                "and accept as much; speculation.acceptance.ranks tells the chance of each guess. The acceptance "
+                "rate is accepted drafts by depth, {} here, not by nodes",
+                s.tree->topk, s.tree->steps)};
+}
+
 }  // namespace
 
 std::vector<std::string> config_notes(const RunConfig& config) {
   std::vector<std::string> out = fusion_notes(config);
+  for (std::string& note : graph_notes(config)) out.push_back(std::move(note));
+  for (std::string& note : machine_notes(config)) out.push_back(std::move(note));
   for (std::string& note : own_notes(config)) out.push_back(std::move(note));
   for (std::string& note : capability_notes(config)) out.push_back(std::move(note));
-  if (config.comm.what_if)
+  if (const auto& w = config.comm.what_if; w && !w->allreduce_us && !w->cycle_allreduce_us && w->allreduce_factor == 1)
+    out.emplace_back("comm.what_if says nothing: allreduces are priced as their backend would take");
+  else if (config.comm.what_if)
     out.emplace_back("comm.what_if: allreduces are priced as it says, not as their backend would");
   const SpeculationSpec& s = config.speculation;
   const HostSpec& host = config.measure.host;
@@ -85,6 +137,8 @@ std::vector<std::string> config_notes(const RunConfig& config) {
   if (config.speculative() && s.acceptance && !config.measure.counts_acceptance())
     for (const std::string& note : acceptance_notes(*s.acceptance, s.depth(), s.method == DraftMethod::ngram))
       out.push_back(note);
+  if (config.speculative() && !config.measure.counts_acceptance())
+    for (std::string& note : tree_notes(s)) out.push_back(std::move(note));
   for (const std::string& note : engine_time_notes(config)) out.push_back(note);
   if (!config.measure.counts_acceptance() || !config.drafts_with_model() || host.draft_agreement == 0) return out;
   out.push_back(formatted(

@@ -15,6 +15,10 @@ void check_time(Checker& c, const std::string& key, const std::optional<Quantity
 
 double seconds_of(const std::optional<Quantity>& q) { return q ? q->value * us : 0; }
 
+double HostWork::seconds(Launch launch) const {
+  return seconds_of(launch == Launch::eager && eager_us ? eager_us : captured_us);
+}
+
 const HostWork& EngineHostSpec::of(PassKind kind) const {
   switch (kind) {
     case PassKind::draft:
@@ -67,7 +71,7 @@ DraftPasses draft_passes(CycleRules rules, const DraftShape& shape) {
 
 void describe(Fields& f, HostWork& h) {
   f.optional("captured_us", h.captured_us, "in front of each launch of a CUDA graph");
-  f.optional("eager_us", h.eager_us, "in front of each pass launched kernel by kernel");
+  f.optional("eager_us", h.eager_us, "in front of each pass launched kernel by kernel; left out: captured_us");
 }
 
 void check(const HostWork& h, Checker& c) {

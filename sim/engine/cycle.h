@@ -7,6 +7,7 @@
 
 #include "model/base/quantity.h"
 #include "model/pass.h"
+#include "sim/engine/preset.h"
 
 namespace specstep {
 
@@ -32,7 +33,10 @@ struct EnumNames<CycleRules> {
 /// launch.
 struct HostWork {
   std::optional<Quantity> captured_us;  // piecewise launches too
-  std::optional<Quantity> eager_us;
+  std::optional<Quantity> eager_us;     // left out: as captured_us, for the host does the same work
+
+  /// In front of one launch.
+  double seconds(Launch launch) const;
 };
 
 /// Seconds of a figure in microseconds; 0 when it is not given.

@@ -26,8 +26,10 @@ void describe(Fields& f, EngineSpec& e) {
   f.optional("source", e.source, "where the profile comes from");
   f.optional("preset", e.preset, "whose rules to follow");
   f.optional("version", e.version, "of the engine, as in 0.5.9: rules differ; left out: the newest rules known");
-  f.optional("attention_backend", e.attention_backend,
-             "attention kernels (triton, flashinfer, flashmla, ...): they decide which passes can be captured");
+  f.optional(
+      "attention_backend", e.attention_backend,
+      "attention kernels, as the engine names them (triton, flashinfer, flashmla, ...): they decide which passes "
+      "can be captured");
   f.optional("max_sequences", e.max_sequences,
              "sequences that run at once (max_running_requests, max_num_seqs); 0: the engine's default",
              {.min = 0, .max = 1e6});
@@ -43,6 +45,12 @@ void describe(Fields& f, EngineSpec& e) {
 void check(const EngineSpec& e, Checker& c) {
   if (!e.version.empty() && !is_version(e.version))
     c.fail("version", formatted("is '{}'", e.version), "numbers with points, as in 0.5.9, or leave it out");
+  const std::vector<std::string>& backends = attention_backends(e.preset);
+  if (!e.attention_backend.empty() && !attention_backend(e.preset, e.attention_backend))
+    c.fail("attention_backend",
+           formatted("{} has no '{}'{}", name_of(e.preset), e.attention_backend,
+                     did_you_mean(e.attention_backend, backends)),
+           one_of(backends));
   const bool vllm = e.preset == EnginePreset::vllm;
   if (vllm && e.graph.max_batch)
     c.fail("graph.max_batch", "has no meaning here",
@@ -50,6 +58,10 @@ void check(const EngineSpec& e, Checker& c) {
   if (!vllm && e.graph.max_tokens)
     c.fail("graph.max_tokens", "has no meaning here",
            formatted("{0} counts sequences: graph.max_batch; the profile engine={0} sets neither", name_of(e.preset)));
+  const MemoryRule rule = memory_rule(e.memory, e.preset, e.version);
+  if (e.memory.graph_estimate && rule != MemoryRule::utilisation)
+    c.fail("memory.graph_estimate", "has no meaning here",
+           "auto: rule " + name_of(rule) + " takes no graphs out of the KV pool, only utilisation (vllm) does");
   const bool known =
       !e.graph.mode || vllm || *e.graph.mode == GraphMode::none || *e.graph.mode == GraphMode::full_decode_only;
   if (!known)

@@ -231,7 +231,8 @@ void describe(Fields& f, GraphSpec& g) {
              {.min = 1, .max = 65536});
   f.optional("max_tokens", g.max_tokens, "vllm: largest captured number of tokens (max_cudagraph_capture_size)",
              {.min = 1, .max = 1048576});
-  f.optional("sizes", g.sizes, "captured sizes, sequences or for vllm tokens; auto: the engine's list", {.min = 1});
+  f.optional("sizes", g.sizes, "captured sizes, sequences or for vllm tokens; auto: the engine's list",
+             {.min = 1, .max = 1048576});
   f.optional("mode", g.mode, "what becomes a graph, in vLLM's names; sglang and trtllm know none and full_decode_only");
   f.optional("padding", g.padding, "run sizes in between at the next captured one; left out: as the engine does");
   f.optional("capture", g.capture, "what capturing takes; left out: figures of the engine");

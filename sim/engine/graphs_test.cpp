@@ -1,9 +1,11 @@
 // Capture lists against the counts that engines log, phases against their tables.
 #include "sim/engine/graphs.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "sim/engine/phases.h"
+#include "sim/test_configs.h"
 
 namespace specstep {
 namespace {
@@ -144,6 +146,35 @@ TEST(Phases, VllmModes) {
   EXPECT_EQ(of(full, PassKind::prefill, "flashmla"), Launch::piecewise);
   EXPECT_EQ(of(piecewise, PassKind::verify, "flashmla"), Launch::piecewise);
   EXPECT_EQ(of(none, PassKind::decode, "flash_attn_3"), Launch::eager);
+}
+
+// Each engine's own spelling of a backend is the same backend: case, - for _, endings.
+TEST(AttentionBackends, SpellingsOfTheEngines) {
+  using enum EnginePreset;
+  for (const char* spelled : {"triton_mla", "TRITON_MLA", "triton-mla", "Triton_MLA_VLLM_V1"}) {
+    EXPECT_EQ(attention_backend(vllm, spelled), "triton_mla") << spelled;
+    EXPECT_EQ(support_of(spelled), GraphSupport::never) << spelled;
+    EXPECT_EQ(launch(vllm, spelled, GraphMode::full_and_piecewise, PassKind::decode), Launch::piecewise) << spelled;
+  }
+  EXPECT_EQ(support_of("TRITON_ATTN"), GraphSupport::always);
+  EXPECT_EQ(support_of("FLASHMLA"), GraphSupport::uniform_batch);
+  EXPECT_EQ(support_of("FLEX_ATTENTION"), GraphSupport::never) << "not in vLLM's table";
+  EXPECT_EQ(attention_backend(sglang, "TRTLLM-MLA"), "trtllm_mla");
+  EXPECT_EQ(launch(sglang, "TRTLLM-MLA", GraphMode::full_decode_only, PassKind::extend, "0.5.9"), Launch::captured);
+  EXPECT_EQ(attention_backend(trtllm, "VANILLA"), "vanilla");
+  for (const auto& [preset, wrong] : {std::pair{vllm, "foo"}, {vllm, "fa4"}, {sglang, "xformers"}, {trtllm, "fa3"}})
+    EXPECT_EQ(attention_backend(preset, wrong), std::nullopt) << wrong;
+}
+
+TEST(AttentionBackends, UnknownNamesAreRefused) {
+  const auto told = [](const std::string& engine) {
+    return refusal_of([&] { load_run("kimi-k2.6/mtp3", {"engine=" + engine}); });
+  };
+  EXPECT_THAT(told("{preset: vllm, attention_backend: triton_mal}"),
+              testing::HasSubstr("engine.attention_backend: vllm has no 'triton_mal', did you mean 'triton_mla'?; "));
+  EXPECT_THAT(told("{preset: vllm, attention_backend: foo}"), testing::HasSubstr("flash_attn, "));
+  EXPECT_THAT(told("{preset: sglang, attention_backend: xformers}"), testing::HasSubstr("sglang has no 'xformers'"));
+  EXPECT_EQ(told("{preset: vllm, memory: {fraction: 0.95}, attention_backend: TRITON_MLA}"), "accepted");
 }
 
 TEST(Phases, EveryRowHasItsSource) {

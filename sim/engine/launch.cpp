@@ -110,8 +110,10 @@ CaptureEstimate capture_estimate(const RunConfig& config) {
   if (out.graphs == 0) return out;
   out.bytes = cost.first_gib.value * gib + weight * cost.per_graph_mib.value * mib;
   out.seconds = cost.start_s.value + weight * cost.per_graph_s.value;
-  out.how = formatted("{:.0f} graphs, as {:.1f} of the target: {} GiB and {} MiB each", out.graphs, weight,
-                      cost.first_gib.value, cost.per_graph_mib.value);
+  out.how =
+      formatted("{:.0f} graphs, {} sizes of {:.0f} kind{} of pass, as {:.1f} of the target: {} GiB and {} MiB each",
+                out.graphs, list.sizes.size(), out.graphs / count, out.graphs > count ? "s" : "", weight,
+                cost.first_gib.value, cost.per_graph_mib.value);
   return out;
 }
 

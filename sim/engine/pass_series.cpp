@@ -52,8 +52,10 @@ void add_host(PhaseResult& phase, double seconds) { add_part(phase, Part::host, 
 
 PhaseResult PassSeries::once(const PassUse& use, std::int64_t context) {
   const LaunchChoice choice = choose_launch(config_, use.launched_as, config_.workload.batch);
-  PassOutcome out =
-      source_.carry_out({{use.kind, choice.padded_batch, use.tokens_each, context}, choice.launch, use.draft_model});
+  PassShape shape{use.kind, choice.padded_batch, use.tokens_each, context};
+  // An executor that measures runs padding as sequences like the others: its plan has to say so.
+  if (!measures_) shape.padding = choice.padded_batch - config_.workload.batch;
+  PassOutcome out = source_.carry_out({shape, choice.launch, use.draft_model});
   for (const std::string& note : out.notes)
     if (std::find(notes_.begin(), notes_.end(), note) == notes_.end()) notes_.push_back(note);
   for (std::size_t i = 0; i < out.by_source.size(); ++i) by_source_[i] += use.times * out.by_source[i];
@@ -81,8 +83,7 @@ void PassSeries::add_engine_time(PhaseResult& phase, const PassUse& use) const {
   phase.in_situ_seconds = phase.allreduces_in_layer > 0 ? phase.allreduce_seconds + wait : 0;
   add_part(phase, Part::skew, wait * static_cast<double>(phase.allreduces));
   const EngineHostSpec all = config_.engine.host();
-  const HostWork& host = all.of(use.kind);
-  add_host(phase, use.host_launches * seconds_of(phase.launch == Launch::eager ? host.eager_us : host.captured_us));
+  add_host(phase, use.host_launches * all.of(use.kind).seconds(phase.launch));
 }
 
 PhaseResult PassSeries::growing(const PassUse& use) {

@@ -22,28 +22,6 @@ const std::optional<Launch>& PhaseLaunch::of(PassKind kind) const {
   return decode;
 }
 
-const std::vector<AttentionRow>& attention_rows() {
-  using enum GraphSupport;
-  static const std::string docs =
-      "vllm-project/vllm docs/design/cuda_graphs.md, table of attention backends, v0.11 and later, 2025-10";
-  static const std::vector<AttentionRow> rows{
-      {"flash_attn", uniform_batch, docs + " (version 2; version 3 always)"},
-      {"flash_attn_3", always, docs},
-      {"triton", always, docs},
-      {"flashmla", uniform_batch, docs},
-      {"flashinfer_mla", uniform_batch, docs},
-      {"flashinfer", single_token_decode,
-       docs + "; no whole graph of verify passes on sm_120: vllm-project/vllm#47979"},
-      {"trtllm", uniform_batch, docs + " (FlashInfer with TensorRT-LLM kernels, sm_100)"},
-      {"cutlass_mla", single_token_decode, docs},
-      {"triton_mla", never,
-       "local-inference-lab/rtx6kpro@e2c2b95 models/kimi-k26-mtp-long-ctx-wip, 2026-04-24: decode and verify ran in "
-       "pieces "
-       "until the backend was changed"},
-  };
-  return rows;
-}
-
 const std::vector<PhaseRow>& phase_rows() {
   using enum EnginePreset;
   using enum Launch;
@@ -69,12 +47,6 @@ const std::vector<PhaseRow>& phase_rows() {
       {trtllm, "0", "", PassKind::extend, captured, trt},
   };
   return rows;
-}
-
-GraphSupport support_of(const std::string& backend) {
-  for (const AttentionRow& row : attention_rows())
-    if (row.backend == backend) return row.support;
-  return GraphSupport::uniform_batch;
 }
 
 namespace {
@@ -111,9 +83,10 @@ PhaseChoice vllm_launch(const PhaseQuery& q) {
 PhaseChoice engine_launch(const PhaseQuery& q) {
   if (q.mode == GraphMode::none) return {Launch::eager, "engine.graph.mode none"};
   if (q.preset == EnginePreset::vllm) return vllm_launch(q);
+  const std::optional<std::string> backend = attention_backend(q.preset, q.attention_backend);
   for (const PhaseRow& row : phase_rows())
     if (row.preset == q.preset && row.kind == q.kind && is_since(q.version, row.since) &&
-        (row.attention_backend.empty() || row.attention_backend == q.attention_backend))
+        (row.attention_backend.empty() || row.attention_backend == backend))
       return {row.launch, row.source};
   return {};
 }

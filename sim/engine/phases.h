@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "model/pass.h"
+#include "sim/engine/attention_backends.h"
 #include "sim/engine/graphs.h"
 
 namespace specstep {
@@ -15,23 +16,6 @@ struct PhaseLaunch {
   std::optional<Launch> prefill, decode, verify, draft, extend;
   const std::optional<Launch>& of(PassKind kind) const;
 };
-
-/// What an attention backend of vLLM can do inside a graph; each level includes those before it. Its names: NEVER,
-/// UNIFORM_SINGLE_TOKEN_DECODE, UNIFORM_BATCH (K + 1 tokens of each sequence), ALWAYS.
-enum class GraphSupport { never, single_token_decode, uniform_batch, always };
-template <>
-struct EnumNames<GraphSupport> {
-  static std::vector<std::string> names() { return {"never", "single_token_decode", "uniform_batch", "always"}; }
-};
-
-struct AttentionRow {
-  std::string backend;
-  GraphSupport support = GraphSupport::never;
-  std::string source;
-};
-const std::vector<AttentionRow>& attention_rows();
-/// Of a backend by name; one that the table does not know is taken to support uniform batches.
-GraphSupport support_of(const std::string& backend);
 
 /// A rule of SGLang or TensorRT-LLM. The first row that fits decides.
 struct PhaseRow {
@@ -57,7 +41,7 @@ struct PhaseQuery {
   GraphMode mode = GraphMode::full_decode_only;
   PassKind kind = PassKind::decode;
 };
-/// The engine's own choice. A backend that the vLLM table does not know is taken to support uniform batches.
+/// The engine's own choice. Without a backend vLLM's is taken to support uniform batches.
 PhaseChoice engine_launch(const PhaseQuery& query);
 
 void describe(Fields& f, PhaseLaunch& p);

@@ -1,5 +1,7 @@
 #include "sim/engine/serving.h"
 
+#include <algorithm>
+
 #include "model/base/formatted.h"
 #include "model/base/units.h"
 #include "model/build_plan.h"
@@ -31,9 +33,20 @@ void memory(RunResult& r) {
   r.notes.insert(r.notes.end(), b.warnings.begin(), b.warnings.end());
 }
 
-/// Passes that a reader may believe to be captured.
+/// Rows that a captured size has beyond those of the batch.
+void note_padding(RunResult& r, PassKind kind, std::int64_t padded) {
+  const std::int64_t batch = r.config.workload.batch;
+  if (padded > batch && r.memory)
+    r.notes.push_back(
+        formatted("{} pads {} sequence{} to the captured {}: rows of padding go through every matrix and "
+                  "collective, read no cache and meet one token's experts",
+                  name_of(kind), batch, batch == 1 ? "" : "s", grouped(padded)));
+}
+
+/// Passes that a reader may believe to be captured, and what their sizes add.
 void note_launch(RunResult& r, PassKind kind) {
   const LaunchChoice choice = choose_launch(r.config, kind, r.config.workload.batch);
+  note_padding(r, kind, choice.padded_batch);
   if (choice.launch == Launch::captured) return;
   if (choice.beyond)
     r.notes.push_back(formatted("{} runs without a graph, eagerly, at batch {}: {}", name_of(kind),
@@ -43,6 +56,19 @@ void note_launch(RunResult& r, PassKind kind) {
   else
     r.notes.push_back(formatted("{} runs in pieces{}: {}", name_of(kind),
                                 r.memory ? "" : " in the engine, and here kernel by kernel", choice.why));
+}
+
+/// Eager prices are floors: what an engine does for an operator beside the driver's launch is not in them.
+void note_eager(RunResult& r) {
+  const bool eager = std::any_of(r.phases.begin(), r.phases.end(), [](const PhaseResult& p) {
+    return p.kind != PassKind::prefill && p.launch == Launch::eager;
+  });
+  if (!eager || !r.memory) return;
+  r.notes.push_back(
+      formatted("eager passes are a lower bound: {} us for each kernel that the driver launches "
+                "(machine.gpu.eager_launch_us), nothing for what the engine itself does for an operator, "
+                "which can be several times that",
+                r.config.machine.gpu.eager_launch_us.value));
 }
 
 }  // namespace
@@ -77,11 +103,18 @@ void add_serving(RunResult& r) {
     r.notes.push_back(
         formatted("engine.max_sequences {} is above the {} that run with a graph: beyond these steps are eager",
                   c.engine.max_sequences, sequences));
+  if (const std::int64_t most = c.engine.max_sequences; most > 0 && c.workload.batch > most)
+    r.notes.push_back(
+        formatted("engine.max_sequences {}: the engine would run {} of the {} sequences at once and let "
+                  "the others wait; figures are those of {} at once",
+                  most, most, c.workload.batch, c.workload.batch));
+  if (main != PassKind::decode) note_launch(r, PassKind::decode);
   note_launch(r, main);
   if (c.drafts_with_model()) {
     if (c.speculation.depth() > 1) note_launch(r, PassKind::draft);
     note_launch(r, PassKind::extend);
   }
+  note_eager(r);
 }
 
 }  // namespace specstep

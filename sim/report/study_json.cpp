@@ -85,6 +85,7 @@ Json to_json(const StudyResult& study) {
   Json slopes = Json::array();
   for (std::size_t i = 0; i < study.slopes.size(); ++i) {
     const StudySlope& s = study.config.slopes[i];
+    const std::optional<bool> agrees = study.slopes[i].agrees(s);
     slopes.push_back({{"name", s.name},
                       {"over", s.over},
                       {"metric", s.metric},
@@ -92,7 +93,8 @@ Json to_json(const StudyResult& study) {
                       {"reported", s.reported},
                       {"plus_minus", s.plus_minus},
                       {"of_reported_figures", number_or_null(study.slopes[i].of_reported)},
-                      {"predicted", number_or_null(study.slopes[i].predicted)}});
+                      {"predicted", number_or_null(study.slopes[i].predicted)},
+                      {"agrees", agrees ? Json(*agrees) : Json(nullptr)}});
   }
   Json contradictions = Json::array();
   for (const Contradiction& c : study.config.contradictions)

@@ -1,6 +1,7 @@
 // What a study found, row by row.
 #pragma once
 
+#include <cmath>
 #include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
@@ -48,6 +49,11 @@ struct StudyRow {
 struct SlopeOutcome {
   std::optional<double> of_reported;  // through the rows' reported figures, where all have one
   std::optional<double> predicted;
+  /// Whether the prediction lies in the reported interval; nothing where there is none of the two.
+  std::optional<bool> agrees(const StudySlope& slope) const {
+    if (!predicted || slope.plus_minus <= 0) return std::nullopt;
+    return std::abs(*predicted - slope.reported) <= slope.plus_minus;
+  }
 };
 
 struct StudyResult {

@@ -172,9 +172,13 @@ std::string explanation(const StudyResult& study, std::size_t i) {
 std::string slope_text(const StudySlope& s, const SlopeOutcome& found) {
   const MetricRow* metric = find_metric(s.metric);
   const auto text = [&](const std::optional<double>& value) { return value ? formatted("{:.4g}", *value) : "-"; };
-  return wrapped("  ", formatted("{}: {:.4g} +- {:.2g} {} reported, {} through the reported figures, {} predicted",
+  const std::optional<bool> agrees = found.agrees(s);
+  return wrapped("  ", formatted("{}: {:.4g} +- {:.2g} {} reported, {} through the reported figures, {} predicted{}",
                                  s.name, s.reported, s.plus_minus, metric ? metric->unit : "", text(found.of_reported),
-                                 text(found.predicted)));
+                                 text(found.predicted),
+                                 !agrees   ? ""
+                                 : *agrees ? ": agrees"
+                                           : ": outside the reported interval, unexplained"));
 }
 
 }  // namespace

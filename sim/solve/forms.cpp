@@ -47,6 +47,7 @@ Json break_even_json(const BreakEvenRow& r) {
   return {{"batch", r.batch},
           {"context", r.context},
           {"fits", r.fits},
+          {"admitted", r.admitted},
           {"accept_length", r.length},
           {"rate", or_null(r.rate)},
           {"step_ms", r.step_seconds / ms},

@@ -112,6 +112,7 @@ SolveResult solve(const RunConfig& asked, const SolveOptions& options) {
   for (BreakEvenRow& row : out.break_even) {
     const std::int64_t groups = asked.parallel.attention_data;
     row.fits = (row.batch + groups - 1) / groups * (row.context + config.speculation.verify_tokens()) <= out.kv_tokens;
+    row.admitted = asked.engine.max_sequences == 0 || row.batch <= asked.engine.max_sequences;
   }
   out.draft_lengths = solving::draft_lengths(study, options);
   out.sensitivity = solving::sensitivity(study, out.inert);

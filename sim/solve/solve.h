@@ -46,8 +46,9 @@ struct SolveAllreduce {
 
 struct BreakEvenRow {
   std::int64_t batch = 1, context = 0;
-  std::string error;  // why there is nothing else
-  bool fits = true;   // in the engine's pool of cached tokens
+  std::string error;     // why there is nothing else
+  bool fits = true;      // in the engine's pool of cached tokens
+  bool admitted = true;  // no more sequences than engine.max_sequences
   double length = 0;
   std::optional<double> rate;
   double step_seconds = 0, cycle_seconds = 0, verify_seconds = 0;

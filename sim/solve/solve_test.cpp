@@ -18,6 +18,7 @@ namespace {
 
 using testing::Contains;
 using testing::HasSubstr;
+using testing::Not;
 
 using Sets = std::vector<std::string>;
 
@@ -251,6 +252,15 @@ TEST(Solve, WhatABatchCannotDoIsSaidInItsRow) {
       solve(load_run("seed/eagle3", {"parallel.attention_data=8", "workload.batch=8"}), {{1, 8}, {}, {2}});
   EXPECT_THAT(r.break_even[0].error, HasSubstr("a batch of 8 at least"));
   EXPECT_TRUE(r.break_even[1].error.empty());
+}
+
+TEST(Solve, CellsBeyondTheEnginesSequencesAreMarked) {
+  const SolveResult r = solve(load_run("seed/eagle3", {"engine.max_sequences=4"}), {{4, 8}, {}, {2}});
+  EXPECT_TRUE(r.break_even[0].admitted);
+  EXPECT_FALSE(r.break_even[1].admitted);
+  EXPECT_THAT(to_text(r), HasSubstr("+ more than the 4 sequences that engine.max_sequences runs at once"));
+  EXPECT_EQ(to_json(r)["break_even"][1]["admitted"], false);
+  EXPECT_THAT(to_text(solve(load_run("seed/eagle3"), {{4, 8}, {}, {2}})), Not(HasSubstr("engine.max_sequences")));
 }
 
 TEST(Solve, JsonHasItsSchemaAndTheTextTheAnswer) {

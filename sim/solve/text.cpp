@@ -94,7 +94,7 @@ std::string allreduce_text(const SolveResult& r) {
 }
 
 std::string cell_text(const BreakEvenRow& row) {
-  return formatted("{:.2f} ({}){}", row.length, rate_text(row.rate), row.fits ? " " : "*");
+  return formatted("{:.2f} ({}){}", row.length, rate_text(row.rate), !row.fits ? "*" : !row.admitted ? "+" : " ");
 }
 
 /// Break-even lengths by context, and the best draft length, a line for each batch.
@@ -109,13 +109,14 @@ std::string batches_text(const SolveResult& r) {
   if (best) out += formatted("{:>12}{:>7}{:>10}{:>8}", "plain tok/s", "best", "tok/s", "gain");
   out += "\n";
   std::size_t cell = 0;
-  bool beyond = false;
+  bool beyond = false, waits = false;
   for (std::size_t b = 0; cell < r.break_even.size(); ++b) {
     out += formatted("  {:>6}", r.break_even[cell].batch);
     for (std::size_t i = 0; i < contexts.size(); ++i, ++cell) {
       const BreakEvenRow& row = r.break_even[cell];
       out += formatted("{:>15}", row.error.empty() ? cell_text(row) : "- ");
       beyond = beyond || !row.fits;
+      waits = waits || (row.fits && !row.admitted);
     }
     if (best && r.draft_lengths[b].error.empty()) {
       const DraftLengthRow& row = r.draft_lengths[b];
@@ -126,6 +127,9 @@ std::string batches_text(const SolveResult& r) {
     out += "\n";
   }
   if (beyond) out += formatted("  * more than the {} tokens that the engine caches on a rank\n", grouped(r.kv_tokens));
+  if (waits)
+    out += formatted("  + more than the {} sequences that engine.max_sequences runs at once\n",
+                     r.config.engine.max_sequences);
   return out;
 }
 

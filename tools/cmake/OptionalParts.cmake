@@ -29,7 +29,7 @@ message(STATUS "CUDA module: ${SPECSTEP_WITH_CUDA}, MPI module: ${SPECSTEP_WITH_
 function(specstep_module name)
   cmake_parse_arguments(module "" "" "SOURCES;USES" ${ARGN})
   add_library(specstep_${name} MODULE ${module_SOURCES})
-  target_link_libraries(specstep_${name} PRIVATE specstep_flags specstep_sim fmt::fmt-header-only ${module_USES})
+  target_link_libraries(specstep_${name} PRIVATE specstep_flags specstep_sim specstep_fmt ${module_USES})
   set_target_properties(specstep_${name} PROPERTIES PREFIX "" OUTPUT_NAME ${name} CXX_VISIBILITY_PRESET hidden)
   target_link_options(specstep_${name} PRIVATE
     -Wl,--gc-sections -Wl,--version-script=${PROJECT_SOURCE_DIR}/tools/cmake/module.map)

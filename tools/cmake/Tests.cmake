@@ -7,7 +7,7 @@ include(GoogleTest)
 function(specstep_tests name)
   cmake_parse_arguments(tests "OPTIMISED;GROUPED" "" "SOURCES;LAYERS" ${ARGN})
   add_executable(${name} ${tests_SOURCES})
-  target_link_libraries(${name} PRIVATE ${tests_LAYERS} specstep_flags fmt::fmt-header-only nlohmann_json::nlohmann_json
+  target_link_libraries(${name} PRIVATE ${tests_LAYERS} specstep_flags specstep_fmt nlohmann_json::nlohmann_json
                         GTest::gtest_main GTest::gmock)
   if(NOT tests_OPTIMISED)
     target_compile_options(${name} PRIVATE -O0)

@@ -54,7 +54,7 @@ void launch_plain(ProductJob job, Real real, cudaStream_t stream) {
   job.cap = plain_rows;
   job.row_items = static_cast<int>(ceil_div(job.weight.rows, plain_warps));
   divide_rows(job);
-  const PersistentLaunch how{32 * plain_warps, list_bytes(job), stream};
+  const PersistentLaunch how{32 * plain_warps, list_bytes(job), stream, items_of(job)};
   real == Real::f32 ? launch_persistent(multiply_plain<float>, job, how)
                     : launch_persistent(multiply_plain<__nv_bfloat16>, job, how);
 }
@@ -128,6 +128,7 @@ void grouped_product(const GroupedProduct& call, Real real, cudaStream_t stream)
   job.out = call.out, job.out_stride = call.out_stride, job.f32_out = real == Real::f32;
   job.pair_of = call.grouping.pair_of;
   job.spans = reinterpret_cast<const int2*>(call.grouping.spans);
+  job.settled = call.settled;
   job.max_slots = narrow(std::min(w.count, call.pairs), "experts");
   job.pairs = narrow(call.pairs, "pairs");
   job.weight = checked_view(w);

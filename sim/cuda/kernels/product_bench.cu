@@ -14,7 +14,8 @@ namespace {
 
 using comm::check;
 
-constexpr int calls = 64, repeats = 5;
+constexpr int most_calls = 64, repeats = 5;
+constexpr int prompt = 256;  // tokens from which on a call is one of a prompt
 
 std::shared_ptr<void> device_memory(std::int64_t bytes) {
   void* memory = nullptr;
@@ -75,10 +76,10 @@ struct Routing {
   int met = 0;
 };
 
-Routing draw(int tokens, int top_k, int experts, std::mt19937& random) {
+Routing draw(int tokens, int top_k, int among, int experts, std::mt19937& random) {
   std::vector<std::vector<std::int32_t>> rows(static_cast<std::size_t>(experts));
-  std::vector<int> deck(static_cast<std::size_t>(experts));
-  for (int e = 0; e < experts; ++e) deck[static_cast<std::size_t>(e)] = e;
+  std::vector<int> deck(static_cast<std::size_t>(among));
+  for (int e = 0; e < among; ++e) deck[static_cast<std::size_t>(e)] = e;
   for (int t = 0; t < tokens; ++t) {
     std::shuffle(deck.begin(), deck.end(), random);
     for (int i = 0; i < top_k; ++i)
@@ -135,21 +136,23 @@ class Pool {
   double bytes_of_expert_ = 0;
 };
 
-/// Replays of a graph of many calls, each with a routing of its own.
-void time_product(const Shape& shape, const Pool& pool, int tokens, double copy, cudaStream_t stream) {
+/// Replays of a graph of many calls, each with a routing of its own among the first `experts`.
+void time_product(const Shape& shape, const Pool& pool, int tokens, int experts, double copy, cudaStream_t stream) {
   std::mt19937 random(17);
+  const int calls = tokens < prompt ? most_calls : most_calls / 8;
   const std::int64_t pairs = static_cast<std::int64_t>(tokens) * shape.top_k;
   const std::int64_t in_rows = shape.down ? pairs : tokens;
   std::vector<std::shared_ptr<void>> memory;
   const auto kept = [&](std::shared_ptr<void> m) { return memory.emplace_back(std::move(m)).get(); };
   GroupedProduct call;
   call.in = kept(on_device(std::vector<std::uint16_t>(static_cast<std::size_t>(in_rows * shape.k), 0x3F80)));
+  call.settled = shape.down;
   call.in_stride = shape.k, call.share = shape.down ? 1 : shape.top_k;
   call.out = kept(device_memory(pairs * shape.n * 2)), call.out_stride = shape.n, call.pairs = pairs;
   double met = 0;
   std::vector<GroupedProduct> all;
   for (int i = 0; i < calls; ++i) {
-    const Routing routing = draw(tokens, shape.top_k, shape.experts, random);
+    const Routing routing = draw(tokens, shape.top_k, experts, shape.experts, random);
     met += static_cast<double>(routing.met) / calls;
     call.grouping = {static_cast<std::int32_t*>(kept(on_device(routing.pair_of))),
                      static_cast<std::int32_t*>(kept(on_device(routing.begin))),
@@ -168,8 +171,10 @@ void time_product(const Shape& shape, const Pool& pool, int tokens, double copy,
   check(cudaGraphExecDestroy(exec), "graph");
   check(cudaGraphDestroy(graph), "graph");
   const double bytes = met * pool.bytes_of_expert();
-  std::printf("%-30s M %4d  experts met %6.1f  %8.2f MB  %9.2f us  %7.1f GB/s  %5.3f of the copy\n", shape.name, tokens,
-              met, bytes * 1e-6, seconds * 1e6, bytes / seconds * 1e-9, bytes / seconds / copy);
+  const double flops = 2.0 * static_cast<double>(pairs * shape.n * shape.k);
+  std::printf("%-30s M %4d  experts met %6.1f  %8.2f MB  %9.2f us  %7.1f GB/s  %5.3f of the copy  %6.1f TFLOP/s\n",
+              shape.name, tokens, met, bytes * 1e-6, seconds * 1e6, bytes / seconds * 1e-9, bytes / seconds / copy,
+              flops / seconds * 1e-12);
 }
 
 void bench() {
@@ -190,7 +195,10 @@ void bench() {
                              Shape{"mixtral-8x7b tp2 gate_up, bf16", bf16, 8, 2, 14336, 4096, false},
                              Shape{"mixtral-8x7b tp2 down, bf16", bf16, 8, 2, 4096, 7168, true}}) {
     const Pool pool(shape);
-    for (const int tokens : {1, 3, 4, 8, 32}) time_product(shape, pool, tokens, copy, stream);
+    for (const int tokens : {1, 3, 4, 8, 32, prompt, 4 * prompt})
+      time_product(shape, pool, tokens, shape.experts, copy, stream);
+    // Tokens that are alike choose alike.
+    time_product(shape, pool, 4 * prompt, std::min(2 * shape.top_k, shape.experts), copy, stream);
   }
   check(cudaStreamDestroy(stream), "stream");
 }

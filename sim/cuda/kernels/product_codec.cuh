@@ -24,23 +24,34 @@ __device__ inline std::uint32_t masked(std::uint32_t a, std::uint32_t mask, std:
 /// lie from those of its neighbour; values behind each staged row of the input, so that a fragment's reads meet all
 /// banks; the raw type of the scales of rows g and g + 8.
 /// unpack gives the first operand of m16n8k16: rows g and g + 8 of columns 0, 1 and of columns 2, 3 of the thread's
-/// four.
+/// four, in units of `unit`.
+/// Where few rows use a weight, decoding it costs most. A codec that is `small` then leaves codes in the lowest places
+/// of a bf16, as the very small numbers that they are there, subnormal ones among them (unpack_small); the input is
+/// multiplied by 2^64 when it is staged and the sums by small_unit when they are complete, so that inputs of 2^63 and
+/// more are too large.
 struct TileCodec {
   static constexpr int thread_cols = 4, stage_pad = 16;
   static constexpr bool plain = false;  // rows as they are
   static constexpr bool always_scaled = true;
+  static constexpr float unit = 1, small_unit = 1;
+  static constexpr bool small = false;
+  static constexpr int chunk_bytes = 2048, ring_depth = 3;  // what a warp copies at once, and how many are in flight
+  static constexpr bool long_chunks = false;                // LongChunks is faster where rows are long
 };
 
-/// Four-bit integers, kept as value + 8: put into the lowest mantissa places of 128 they read 128 + 8 + value.
+/// Four-bit integers, kept as value + 8. The four bits in the lowest places of a bf16, or the next four, are code *
+/// 2^-133 or 2^-129: its exponent's last place goes on counting where its mantissa ends.
 struct Int4Codec : TileCodec {
   static constexpr int bits = 4, cols = 64, scale_cols = 32;
+  static constexpr float unit = 64;
   using Scale = std::uint32_t;  // bf16
   static __device__ void unpack(const std::uint32_t (&words)[4], int step, std::uint32_t (&a)[4]) {
-    const auto pair = [&](int i) {
-      const std::uint32_t biased = masked(words[step] >> (4 * i), 0x000F000F, 0x43004300);
-      return fma_pair(biased, 0x3F803F80, 0xC308C308);  // times 1, minus 136
-    };
-    a[0] = pair(0), a[2] = pair(1), a[1] = pair(2), a[3] = pair(3);
+    constexpr std::uint32_t low = 0x000F000F, next = 0x00F000F0, minus_eighth = 0xBE00BE00;
+    const std::uint32_t w = words[step], lower_row = w >> 8;
+    a[0] = fma_pair(w & low, 0x7F007F00, minus_eighth);  // times 2^127
+    a[2] = fma_pair(w & next, 0x7D007D00, minus_eighth);
+    a[1] = fma_pair(lower_row & low, 0x7F007F00, minus_eighth);
+    a[3] = fma_pair(lower_row & next, 0x7D007D00, minus_eighth);
   }
   static __device__ float2 scale(Scale raw) { return {__uint_as_float(raw << 16), __uint_as_float(raw & 0xFFFF0000)}; }
 };
@@ -50,13 +61,18 @@ struct E2m1Codec : TileCodec {
   static constexpr int bits = 4, cols = 64;
   using Scale = std::uint16_t;
   static __device__ void unpack(const std::uint32_t (&words)[4], int step, std::uint32_t (&a)[4]) {
+    unpack_small(words[step], a);
+    for (std::uint32_t& pair : a) pair = fma_pair(pair, 0x7E807E80, 0x80008000);
+  }
+  static constexpr bool small = true;
+  static constexpr bool long_chunks = true;
+  static constexpr float small_unit = 0x1p62F;
+  static __device__ void unpack_small(std::uint32_t w, std::uint32_t (&a)[4]) {
     constexpr std::uint32_t sign = 0x80008000, rest = 0x01C001C0;
-    const auto times = [](std::uint32_t v) { return fma_pair(v, 0x7E807E80, 0x80008000); };
-    const std::uint32_t w = words[step];
-    a[0] = times(w & (sign | rest));
-    a[2] = times(((w << 1) & sign) | ((w << 3) & rest));
-    a[1] = times((w << 6) & (sign | rest));
-    a[3] = times(((w << 2) & sign) | ((w >> 4) & rest));
+    a[0] = w & (sign | rest);
+    a[2] = ((w << 1) & sign) | ((w << 3) & rest);
+    a[1] = (w << 6) & (sign | rest);
+    a[3] = ((w << 2) & sign) | ((w >> 4) & rest);
   }
 };
 
@@ -111,13 +127,22 @@ struct Int8Codec : ByteCodec {
 struct Bf16Codec {
   static constexpr int bits = 16, cols = 32, scale_cols = 0;
   static constexpr int thread_cols = 8, stage_pad = 32;
-  static constexpr bool plain = true, always_scaled = false;
+  static constexpr bool plain = true, small = false, always_scaled = false;
+  static constexpr float unit = 1, small_unit = 1;
+  static constexpr bool long_chunks = false;  // where rows are long
+  static constexpr int chunk_bytes = 2048, ring_depth = 3;
   using Scale = std::uint16_t;  // never loaded
   static __device__ void unpack(const std::uint32_t (&words)[8], int step, std::uint32_t (&a)[4]) {
     a[0] = words[2 * step], a[2] = words[2 * step + 1];
     a[1] = words[4 + 2 * step], a[3] = words[4 + 2 * step + 1];
   }
   static __device__ float2 scale(Scale) { return {1, 1}; }
+};
+
+/// The same for long rows: fewer, longer chunks.
+template <class Codec>
+struct LongChunks : Codec {
+  static constexpr int chunk_bytes = 4096, ring_depth = 2;
 };
 
 }  // namespace specstep::cuda

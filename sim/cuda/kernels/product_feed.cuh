@@ -39,7 +39,7 @@ class Feed {
 
   /// Until the oldest chunk lies in the ring, for all threads of the warp.
   __device__ static void wait() {
-    asm volatile("cp.async.wait_group %0;" ::"n"(ring_depth - 1) : "memory");
+    asm volatile("cp.async.wait_group %0;" ::"n"(Codec::ring_depth - 1) : "memory");
     __syncwarp();
   }
 

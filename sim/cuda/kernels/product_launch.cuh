@@ -14,7 +14,16 @@ struct PersistentLaunch {
   int threads = 0;
   int shared_bytes = 0;
   cudaStream_t stream = nullptr;
+  std::int64_t items = 0;  // at most so many blocks have something to do
 };
+
+/// Shared memory that a block may take.
+inline int shared_room() {
+  int device = 0, most = 0;
+  comm::check(cudaGetDevice(&device), "product");
+  comm::check(cudaDeviceGetAttribute(&most, cudaDevAttrMaxSharedMemoryPerBlockOptin, device), "product");
+  return most;
+}
 
 /// As many blocks as the device holds at once, at most one an item. How many items there are is known on the device.
 /// The kernel calls wait_for_predecessor before it reads or writes anything: blocks may start before.
@@ -31,10 +40,9 @@ void launch_persistent(void (*kernel)(ProductJob, More...), const ProductJob& jo
   check(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, kernel, how.threads,
                                                       static_cast<std::size_t>(how.shared_bytes)),
         "product");
-  const std::int64_t items = static_cast<std::int64_t>(job.max_slots) * job.row_items;
-  if (items > 0x7FFFFFFF) throw Error("product: more rows of tiles than a launch can count");
+  if (how.items > 0x7FFFFFFF) throw Error("product: more rows of tiles than a launch can count");
   const std::int64_t at_once = std::max<std::int64_t>(std::int64_t{processors} * blocks, 1);
-  const auto grid = static_cast<unsigned>(std::clamp<std::int64_t>(items, 1, at_once));
+  const auto grid = static_cast<unsigned>(std::clamp<std::int64_t>(how.items, 1, at_once));
   launch_early(kernel, {grid, static_cast<unsigned>(how.threads), how.shared_bytes, how.stream}, job, more...);
 }
 

@@ -13,6 +13,9 @@
 
 namespace specstep::cuda {
 
+template <class Codec>
+inline constexpr int ring_bytes = Codec::ring_depth* Chunk<Codec>::bytes;
+
 /// A warp's reading end of its ring.
 template <class Codec>
 class Consumer {
@@ -46,7 +49,7 @@ class Consumer {
       token_0 += Part::cols << shape_.along_shift, token_1 += Part::cols << shape_.along_shift;
       __syncwarp();
       feed_.load(turn_);
-      turn_ = turn_ + 1 == ring_depth ? 0 : turn_ + 1;
+      turn_ = turn_ + 1 == Codec::ring_depth ? 0 : turn_ + 1;
     }
   }
 
@@ -59,27 +62,13 @@ class Consumer {
   int turn_ = 0;
 };
 
+/// All items of a block.
 template <class Codec>
-__global__ void __launch_bounds__(32 * most_warps, 1) multiply(const ProductJob job, const MmaShape shape) {
-  extern __shared__ __align__(128) unsigned char shared[];
-  constexpr int ring_bytes = ring_depth * Chunk<Codec>::bytes;
-  unsigned char* totals = shared + shape.warps * ring_bytes;
-  auto* staged = reinterpret_cast<__nv_bfloat16*>(totals + shape.sum_bytes);
-  wait_for_predecessor();
-  const BlockWork work(job, reinterpret_cast<int2*>(staged + shape.stage_values));
+__device__ void multiply_items(const MmaShape& shape, const BlockWork& work, Stage<Codec>& stage,
+                               Consumer<Codec>& consumer, Writer& writer) {
+  const ProductJob& job = work.job();
   const WarpPlace place(shape);
-  const unsigned char* ring = shared + place.warp * ring_bytes;
   const int padded = shape.chunks * Chunk<Codec>::cols, teams = shape.warps >> shape.along_shift;
-  Stage<Codec> stage(job, shape, work, staged, padded, Chunk<Codec>::cols << shape.along_shift);
-  if (work.begin() < work.end()) {
-    const Stretch now = work.from(work.begin());
-    stage.open(now.first, min(job.cap, now.end - now.first));
-  }
-  Feed<Codec> feed(job, shape, work, ring);
-  for (int i = 0; i < ring_depth; ++i) feed.load(i);
-
-  Consumer<Codec> consumer(job, shape, place, ring, feed);
-  Writer writer(job, shape, work, totals);
   for (int item = work.begin(); item < work.end();) {
     const Stretch now = work.from(item);
     item += now.last - now.begin;
@@ -95,18 +84,37 @@ __global__ void __launch_bounds__(32 * most_warps, 1) multiply(const ProductJob 
           if (some)
             consumer.multiply(stage, first, rows, {from / Chunk<Codec>::cols, until / Chunk<Codec>::cols}, sums);
         }
+        constexpr float unit = Codec::small ? Codec::small_unit : Codec::unit;
+        if constexpr (unit != 1)
+          for (auto& fragment : sums)
+            for (float& sum : fragment) sum *= unit;
         if (some) writer.write(sums, row + place.team, first, rows);
       }
     }
   }
 }
 
-/// Shared memory that a block may take.
-inline int shared_room() {
-  int device = 0, most = 0;
-  comm::check(cudaGetDevice(&device), "product");
-  comm::check(cudaDeviceGetAttribute(&most, cudaDevAttrMaxSharedMemoryPerBlockOptin, device), "product");
-  return most;
+template <class Codec>
+__global__ void __launch_bounds__(32 * most_warps, 1) multiply(const ProductJob job, const MmaShape shape) {
+  extern __shared__ __align__(128) unsigned char shared[];
+  unsigned char* totals = shared + shape.warps * ring_bytes<Codec>;
+  auto* staged = reinterpret_cast<__nv_bfloat16*>(totals + shape.sum_bytes);
+  if (!job.settled) wait_for_predecessor();
+  const BlockWork work(job, reinterpret_cast<int2*>(staged + shape.stage_values));
+  Stage<Codec> stage(job, shape, work, staged, shape.chunks * Chunk<Codec>::cols,
+                     Chunk<Codec>::cols << shape.along_shift);
+  if (job.settled) wait_for_predecessor();
+  if (work.begin() < work.end()) {
+    const Stretch now = work.from(work.begin());
+    stage.open(now.first, min(job.cap, now.end - now.first));
+  }
+  const WarpPlace place(shape);
+  const unsigned char* ring = shared + place.warp * ring_bytes<Codec>;
+  Feed<Codec> feed(job, shape, work, ring);
+  for (int i = 0; i < Codec::ring_depth; ++i) feed.load(i);
+  Consumer<Codec> consumer(job, shape, place, ring, feed);
+  Writer writer(job, shape, work, totals);
+  multiply_items(shape, work, stage, consumer, writer);
 }
 
 /// How warps stand. With few rows, they share long rows of the matrix; with many, warps side by side share the staged
@@ -136,12 +144,13 @@ void launch_mma(ProductJob job, double average_rows, cudaStream_t stream) {
   shape.sum_bytes = Writer::bytes(shape);
   job.row_items = static_cast<int>(w.tiling.row_tiles);
   const int padded = shape.chunks * Chunk<Codec>::cols, batch = Chunk<Codec>::cols << shape.along_shift;
-  const int fixed = shape.warps * ring_depth * Chunk<Codec>::bytes + shape.sum_bytes + list_bytes(job);
+  const int fixed = shape.warps * ring_bytes<Codec> + shape.sum_bytes + list_bytes(job);
   constexpr int enough_rows = 64;
   shape.stage_values = std::min((room - fixed) / 2, enough_rows * (padded + Codec::stage_pad)) / 8 * 8;
   job.cap = std::min(mma_rows, shape.stage_values / (std::min(batch, padded) + Codec::stage_pad));
   divide_rows(job);
-  launch_persistent(multiply<Codec>, job, {32 * shape.warps, fixed + shape.stage_values * 2, stream}, shape);
+  launch_persistent(multiply<Codec>, job, {32 * shape.warps, fixed + shape.stage_values * 2, stream, items_of(job)},
+                    shape);
 }
 
 }  // namespace specstep::cuda

@@ -7,7 +7,6 @@ namespace specstep::cuda {
 
 inline constexpr int most_warps = 16;  // of a block; fewer where shared memory is small
 inline constexpr int mma_rows = 16;    // tokens at once: two fragments of eight
-inline constexpr int ring_depth = 3;   // chunks of a warp in flight
 
 /// What the host works out once.
 struct MmaShape {
@@ -39,10 +38,10 @@ __device__ inline void copy_16_if(bool some, std::uint32_t to, const void* from)
                : "memory");
 }
 
-/// A warp's part of a row of tiles, neighbouring columns: 2 KiB of values, and behind them their scales.
+/// A warp's part of a row of tiles, neighbouring columns: values, and behind them their scales.
 template <class Codec>
 struct Chunk {
-  static constexpr int value_bytes = 2048;
+  static constexpr int value_bytes = Codec::chunk_bytes;
   static constexpr int cols = value_bytes * 8 / Codec::bits / tile_rows;
   static constexpr int scales = Codec::scale_cols > 0 ? cols / Codec::scale_cols : 0;  // most groups in it
   static constexpr int scale_pieces = scales * static_cast<int>(sizeof(typename Codec::Scale)) * 8 / 16;

@@ -46,9 +46,10 @@ class Stage {
   /// Called by all threads: rows [first, first + rows), columns from `col` on.
   __device__ void fetch(int first, int rows, int col) {
     if (opening_) {  // the ring's copies came after
-      asm volatile("cp.async.wait_group %0;" ::"n"(ring_depth) : "memory");
+      asm volatile("cp.async.wait_group %0;" ::"n"(Codec::ring_depth) : "memory");
       __syncthreads();
       opening_ = false;
+      if constexpr (Codec::small) enlarge(end_ - begin_, padded_);
     }
     if (first >= begin_ && first + rows <= end_) return;
     __syncthreads();
@@ -60,6 +61,7 @@ class Stage {
     }
     asm volatile("cp.async.commit_group;\ncp.async.wait_group 0;" ::: "memory");
     __syncthreads();
+    if constexpr (Codec::small) enlarge(cols_ == padded_ ? end_ - begin_ : rows, min(cols_, padded_ - col));
   }
 
  private:
@@ -87,6 +89,18 @@ class Stage {
           to[at] = inside ? from[c] : __float2bfloat16_rn(0);
       }
     }
+  }
+
+  /// Times what small codes are too small by.
+  __device__ void enlarge(int rows, int cols) const {
+    constexpr std::uint32_t factor = 0x5F805F80, minus_zero = 0x80008000;  // 2^64
+    const int threads = static_cast<int>(blockDim.x);
+    for (int row = 0; row < rows; ++row)
+      for (int at = static_cast<int>(threadIdx.x) * 4; at < cols; at += threads * 4) {
+        auto* four = reinterpret_cast<uint2*>(values_ + row * stride() + at);
+        *four = {fma_pair(four->x, factor, minus_zero), fma_pair(four->y, factor, minus_zero)};
+      }
+    __syncthreads();
   }
 
   const ProductJob& job_;

@@ -188,6 +188,8 @@ TEST_F(Products, OfEveryFormatInEveryShape) {
              {"odd short sizes", part(3, 136, 96), {5, 17, 1}, 2},
              {"all pairs on one expert", part(4, 48, 1088), {0, 0, 70, 0}},
              {"prompt", part(3, 200, 1120), {90, 3, 65}, 5},
+             {"prompt of experts with few and many rows", part(9, 600, 416), {0, 70, 5, 130, 0, 64, 17, 0, 33}, 3},
+             {"prompt of odd rows of the matrix", part(3, 277, 96), {20, 49, 1}, 0, 2},
              {"unaligned rows of the input", part(2, 40, 1056), {3, 2}, 0, 1, 3}}) {
       Case named = c;
       named.name = formatted("{}: {}", name, c.name);
@@ -308,6 +310,34 @@ TEST_F(Products, CapturedFollowTheRouter) {
   const Activations last(4 * Call::n, Real::bf16);
   call.put(last, DeviceRouting(first), 4, nullptr);
   EXPECT_NE(captured.bytes(), last.bytes()) << "the two routings are to differ";
+}
+
+// A product whose grouping is older than its predecessor fetches weights early, but waits for its input.
+TEST_F(Products, OfASettledGroupingWaitForTheirInput) {
+  const std::vector<std::int64_t> rows_each = {4, 0, 3, 1, 6};
+  for (const auto& [name, format] : tensor_formats) {
+    const TestMatrix up({format, 5, 512, 4096}, Real::bf16), down({format, 5, 1024, 512}, Real::bf16);
+    const Routing routing(rows_each);
+    const DeviceRouting on_device(routing);
+    const Activations in(numbers(routing.pairs * 4096, 4), Real::bf16), between(routing.pairs * 512, Real::bf16);
+    std::vector<std::uint8_t> expected;
+    for (int round = 0; round < 8; ++round) {
+      const bool settled = round > 0;
+      const Activations out(routing.pairs * 1024, Real::bf16);
+      comm::check(cudaMemset(between.get(), 0, static_cast<std::size_t>(routing.pairs * 512 * 2)), "clear");
+      comm::check(cudaDeviceSynchronize(), "clear");
+      grouped_product({in.get(), 4096, 1, between.get(), 512, routing.pairs, on_device.get(), up.get()}, Real::bf16,
+                      nullptr);
+      if (!settled) comm::check(cudaDeviceSynchronize(), "first product");
+      grouped_product(
+          {between.get(), 512, 1, out.get(), 1024, routing.pairs, on_device.get(), down.get(), false, settled},
+          Real::bf16, nullptr);
+      if (!settled)
+        expected = out.bytes();
+      else
+        ASSERT_EQ(out.bytes(), expected) << name << ", round " << round;
+    }
+  }
 }
 
 }  // namespace

@@ -69,8 +69,8 @@ struct Tokens {
   }
 };
 
-/// sums += chunk tokens. Products of a scale group are summed first and scaled once, in fp32. `tokens`: staged values
-/// of this thread's token of each fragment, from the chunk's first column on.
+/// sums += chunk tokens, in the codec's unit. Products of a scale group are summed first and scaled once, in fp32.
+/// `tokens`: staged values of this thread's token of each fragment, from the chunk's first column on.
 template <class Codec, int fragments, bool finest>
 __device__ void multiply_chunk(const ChunkView<Codec>& chunk, const __nv_bfloat16* const (&tokens)[mma_rows / 8],
                                int lane, Sums& sums) {
@@ -84,7 +84,10 @@ __device__ void multiply_chunk(const ChunkView<Codec>& chunk, const __nv_bfloat1
 #pragma unroll
     for (int step = 0; step < Codec::cols / 16; ++step) {
       std::uint32_t a[4];
-      Codec::unpack(words.w, step, a);
+      if constexpr (Codec::small)
+        Codec::unpack_small(words.w[step], a);
+      else
+        Codec::unpack(words.w, step, a);
 #pragma unroll
       for (int j = 0; j < fragments; ++j) mma_16816(each > 0 ? part[j] : sums[j], a, row[j].of_step[step]);
       if constexpr (each > 0) {

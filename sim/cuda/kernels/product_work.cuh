@@ -20,7 +20,8 @@ struct ProductJob {
   bool f32_out = false;
   const std::int32_t* pair_of = nullptr;
   const int2* spans = nullptr;
-  int pairs = 0;  // capacity of pair_of
+  bool settled = false;  // spans and pair_of may be read before the predecessor ends
+  int pairs = 0;         // capacity of pair_of
   int dense_rows = 0, dense_each = 0;
   int max_slots = 0;  // dense: all slots
   int cap = 1;        // rows that a block works on at once
@@ -33,6 +34,9 @@ struct Stretch {
   int expert, first, end;
   int begin, last;
 };
+
+/// Most items that a launch can have.
+inline std::int64_t items_of(const ProductJob& job) { return static_cast<std::int64_t>(job.max_slots) * job.row_items; }
 
 inline constexpr int most_pairs_listed = 2048;
 
@@ -65,6 +69,7 @@ class BlockWork {
     begin_ = static_cast<int>(each * blockIdx.x + min(blockIdx.x, more));
     end_ = begin_ + static_cast<int>(each + (blockIdx.x < more ? 1 : 0));
   }
+  __device__ const ProductJob& job() const { return job_; }
   __device__ int begin() const { return begin_; }
   __device__ int end() const { return end_; }
 

@@ -1,0 +1,166 @@
+// Prices of our own kernels: closed forms of each protocol on small fabrics, and whose kernel is priced.
+#include "comm/own_price.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "comm/test_fabrics.h"
+
+namespace specstep::comm {
+namespace {
+
+using testing::HasSubstr;
+using testing::StartsWith;
+
+/// Two switches of `each` GPUs whose own kernels take round times. Launch 1 us, links 10 GB/s. Between the switches a
+/// flag takes 0.5 + 3 x 0.25 = 1.25 us and a read 1.35; under one switch a flag takes 1.
+Topology own_fabric(int each) {
+  FabricSpec spec = fabric_text(two_switches(each)).spec();
+  spec.gpu.own_kernels = OwnKernels{.step_us = {.value = 0.1},
+                                    .more_ranks_us = {.value = 0.2},
+                                    .fence_us = {.value = 0.3},
+                                    .line_gb_s = {.value = 5},
+                                    .codec_us = {.value = 0.4},
+                                    .codec_warp_us = {.value = 0.05},
+                                    .copy_us = {.value = 3},
+                                    .norm_us = {.value = 1}};
+  return build_topology(spec);
+}
+
+Call own_call(int ranks, std::int64_t bytes, const OwnSettings& own = {}) {
+  return {.ranks = ranks, .bytes = bytes, .own = own};
+}
+
+double us_of(const std::string& id, const Call& call) {
+  return price(id, own_fabric(call.ranks / 2), call).seconds * 1e6;
+}
+
+constexpr std::int64_t size = 160000;  // 16 us over a link
+constexpr double link_us = 16;
+
+TEST(OwnPrice, PushIsOneStep) {
+  EXPECT_NEAR(us_of("push1", own_call(2, size)), 1 + 1.25 + 0.1 + link_us, 0.01);
+  // Twice the bytes, at the rate of stores in pairs: half that of a link.
+  EXPECT_NEAR(us_of("push1", own_call(2, size, {.wire = "ll"})), 1 + 1.25 + 0.1 + 4 * link_us, 0.01);
+  // Four ranks: the uplink carries 4 S one way, and the kernel is that of up to eight.
+  EXPECT_NEAR(us_of("push1", own_call(4, size)), 1 + 1.25 + 0.1 + 0.2 + 4 * link_us, 0.01);
+}
+
+// A step to lay the input out, then fence, flag and read, then fence and flag.
+TEST(OwnPrice, PullHasAFenceInEachBarrier) {
+  EXPECT_NEAR(us_of("pull1", own_call(2, size)), 1 + 0.1 + (0.3 + 1.25 + 1.35) + (0.3 + 1.25) + link_us, 0.01);
+}
+
+// One block of 512 threads keeps 8 KiB in flight over 1.35 us, 6.07 GB/s of the link's 10.
+TEST(OwnPrice, FewBlocksHaveFewLoadsInFlight) {
+  const double fixed = 1 + 0.1 + (0.3 + 1.25 + 1.35) + (0.3 + 1.25);
+  EXPECT_NEAR(us_of("pull1", own_call(2, size, {.blocks = 1})), fixed + 160000 * 1.35 / 8192, 0.01);
+}
+
+TEST(OwnPrice, TwoStagesByWritesAreTwoSteps) {
+  EXPECT_NEAR(us_of("rsag", own_call(2, size)), 1 + 2 * (1.25 + 0.1) + link_us, 0.01);
+}
+
+// Two barriers with their reads, none at the end; what the fabric says of engines' stages, 2 us, has no part in it.
+TEST(OwnPrice, TwoStagesByReadsHaveTwoBarriers) {
+  EXPECT_NEAR(us_of("rsag", own_call(2, size, {.transfer = "pull"})), 1 + 0.1 + 2 * (0.3 + 1.25 + 1.35) + link_us,
+              0.01);
+}
+
+// Half the vector as fp32 in pairs, four times its bytes, and half as values in pairs; 1.4 times as many packets.
+TEST(OwnPrice, RingCarriesUnroundedSums) {
+  const double bytes_us = (0.5 * 4 + 0.5 * 2) * 160000 / 5e3 * 1.4;
+  EXPECT_NEAR(us_of("ring", own_call(2, size)), 1 + 2 * (1.25 + 0.1) + bytes_us, 0.01);
+  Call floats = own_call(2, size);
+  floats.dtype = DType::f32;
+  EXPECT_NEAR(us_of("ring", floats), 1 + 2 * (1.25 + 0.1) + 2 * 160000 / 5e3 * 1.4, 0.01);
+}
+
+// {0 1} {2 3}: flags of 1, 1.25 and 1 us. Half of the vector inside an island twice; between them each of the two
+// members sends half of it as fp32, so that 2 S share the uplink.
+TEST(OwnPrice, IslandsExchangeUnroundedSums) {
+  EXPECT_NEAR(us_of("island", own_call(4, size)), 1 + 3.25 + 3 * (0.1 + 0.2) + (0.5 + 2 + 0.5) * link_us, 0.01);
+}
+
+// Two ranks: three codecs of parts and sums that go out, two that come in. 160,000 B are 10,000 packs: 64 blocks of 5
+// warps. Half a byte a value and its share of the scale.
+TEST(OwnPrice, QuantisingIsCodecsInTurn) {
+  const double bytes_us = (1 + 4.0 / 256) / 2 * link_us;
+  EXPECT_NEAR(us_of("q8", own_call(2, size)), 1 + 2 * 1.25 + 5 * (0.4 + 3 * 0.05) + bytes_us, 0.01);
+  EXPECT_NEAR(us_of("q8", own_call(2, 2048)), 1 + 2 * 1.25 + 5 * 0.4 + bytes_us * 2048 / 160000, 0.01);
+  // Four ranks: 2 + 3 x 3 codecs; each pair of switches carries 2 x 2 quarters in each of the two stages.
+  EXPECT_NEAR(us_of("q8", own_call(4, 2048)), 1 + 2 * 1.25 + 11 * 0.4 + 2 * bytes_us * 2048 / 160000, 0.01);
+}
+
+// Two kernels with a barrier each, and copies: to the peer, to the peer, out of the inbox; with three peers on streams
+// beside each other, and two out of the inbox, since a middle rank's own part lies between them.
+TEST(OwnPrice, CopyEnginesWorkInTurn) {
+  EXPECT_NEAR(us_of("ce", own_call(2, size)), 2 * 1 + 2 * (1.25 + 0.3) + 3 * 3 + link_us, 0.01);
+  EXPECT_NEAR(us_of("ce", own_call(4, size)), 2 * 1 + 2 * (1.25 + 0.3) + 4 * 3 + 2 * link_us, 0.01);
+}
+
+// 64 blocks of 256 threads take 262,144 B a round.
+TEST(OwnPrice, NcclsLinesComeInRounds) {
+  const double step = 1.25 + 0.1;
+  EXPECT_NEAR(us_of("nccl_dev", own_call(2, 262144)), 1 + step + 2 * 26.2144, 0.01);
+  EXPECT_NEAR(us_of("nccl_dev", own_call(2, 262160)), 1 + 2 * step + 2 * 26.216, 0.01);
+  EXPECT_NEAR(us_of("nccl_dev", own_call(2, 2 * 262144, {.blocks = 32})), 1 + 4 * step + 4 * 26.2144, 0.01);
+}
+
+TEST(OwnPrice, ANormIsMadeBehindTheSum) {
+  const auto with_norm = [](const std::string& id) {
+    Call call = own_call(2, size);
+    const double apart = us_of(id, call);
+    call.norm = true;
+    return us_of(id, call) - apart;
+  };
+  EXPECT_NEAR(with_norm("push1"), 1, 1e-9);
+  EXPECT_NEAR(with_norm("rsag"), 1, 1e-9);
+  EXPECT_NEAR(with_norm("pull1"), 0, 1e-9);  // its end flag takes 1.25 us meanwhile
+}
+
+TEST(OwnPrice, EnginesKernelsAreThoseThatAreNotAskedForAsOurs) {
+  const Topology t = own_fabric(1);
+  const Call plain{.ranks = 2, .bytes = size};
+  const Topology without = fabric_text(two_switches(1));
+  for (const char* id : {"push1", "pull1", "rsag", "ring", "q8", "ce", "nccl_dev", "hostbc", "nccl"}) {
+    if (refusal(id, t, plain)) continue;
+    EXPECT_EQ(price(id, t, plain).seconds, price(id, without, plain).seconds) << id;
+    EXPECT_EQ(price(id, without, own_call(2, size)).seconds, price(id, without, plain).seconds) << id;
+    EXPECT_THAT(price(id, t, plain).algorithm, testing::Not(StartsWith("own"))) << id;
+  }
+  EXPECT_EQ(price("nccl", t, own_call(2, size)).seconds, price("nccl", t, plain).seconds);
+  const CommPrice ours = price("pull1", t, own_call(2, size));
+  EXPECT_THAT(ours.algorithm, StartsWith("own"));
+  EXPECT_EQ(ours.provenance, Provenance::fit);
+}
+
+TEST(OwnPrice, APricerKeepsSettingsApart) {
+  Pricer pricer(own_fabric(1));
+  const double push = pricer.price("rsag", own_call(2, size)).seconds;
+  const double pull = pricer.price("rsag", own_call(2, size, {.transfer = "pull"})).seconds;
+  const double engines = pricer.price("rsag", {.ranks = 2, .bytes = size}).seconds;
+  EXPECT_LT(push, pull);
+  EXPECT_NE(pull, engines);
+  EXPECT_EQ(pricer.price("rsag", own_call(2, size)).seconds, push);
+}
+
+TEST(OwnPrice, IslandsThatAreGivenNeedNoSwitches) {
+  const Topology t = fabric("h200_nvswitch8");
+  EXPECT_THAT(refusal("island", t, own_call(4, 1024)).value_or(""), HasSubstr("do not divide"));
+  EXPECT_FALSE(refusal("island", t, own_call(4, 1024, {.islands = {{0, 1}, {2, 3}}})));
+  EXPECT_THAT(refusal("island", t, own_call(4, 1024, {.islands = {{0, 1}, {2}}})).value_or(""),
+              HasSubstr("differ in size"));
+  EXPECT_THAT(refusal("island", t, own_call(2, 1024, {.islands = {{0, 1}, {2, 3}}})).value_or(""),
+              HasSubstr("rank 2 of 2"));
+}
+
+TEST(OwnPrice, EagerCallsLastTheLaunchInterval) {
+  Call call = own_call(2, 2048);
+  call.captured = false;
+  EXPECT_NEAR(us_of("push1", call), 4, 1e-9);
+  EXPECT_GT(us_of("q8", call), 5);  // codecs are in the kernel
+}
+
+}  // namespace
+}  // namespace specstep::comm
