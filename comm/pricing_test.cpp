@@ -70,9 +70,9 @@ TEST(Pricing, TheDivisionThatIsAskedFor) {
   EXPECT_NEAR(more, 3 * static_cast<double>(bytes) / uplink, 0.02 * more);
   EXPECT_DOUBLE_EQ(price_in(along, t, call).seconds, price("island", t, call).seconds) << "no pair map is cheaper here";
   // Where the fabric has no division of its own, one that is asked for can be carried out all the same.
-  const Topology alike = fabric("h200_nvswitch8");
-  EXPECT_TRUE(refusal("island", alike, call));
-  EXPECT_FALSE(refusal_in(along, alike, call));
+  const Call four{.ranks = 4, .bytes = bytes};
+  EXPECT_TRUE(refusal("island", t, four)) << "all on one switch";
+  EXPECT_FALSE(refusal_in({{0, 1}, {2, 3}}, t, four));
   EXPECT_THAT(*refusal_in(along, t, {.ranks = 4, .bytes = bytes}), HasSubstr("4 ranks, but the islands are of 8"));
 }
 

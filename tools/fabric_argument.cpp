@@ -43,7 +43,8 @@ NamedFabric fabric_argument(const std::string& text, const CommonOptions& option
     const auto run = read_config<RunConfig>(root, how);
     NamedFabric out = of_machine(run.machine, run.parallel.tensor);
     if (run.comm.own && !run.comm.own->islands.empty())
-      out.notes.emplace_back("comm.own.islands is read by runs; here island goes by the fabric's own divisions");
+      out.notes.emplace_back(
+          "comm.own.islands of a run is not read here: --own 'islands=[[...], ...]' asks for a division");
     return out;
   }
   if (root.find("gpu") && root.find("fabric")) {

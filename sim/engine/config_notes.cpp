@@ -29,23 +29,24 @@ std::vector<std::string> fusion_notes(const RunConfig& config) {
   return out;
 }
 
-/// Settings of our own backends that a price does not know.
+/// Settings of our own backends that this run does not read.
 std::vector<std::string> own_notes(const RunConfig& config) {
   if (!config.comm.own) return {};
   std::vector<std::string> out;
   comm::OwnSettings rest = *config.comm.own;
   rest.islands.clear();
-  if (config.measure.executor == ExecutorKind::cost && rest != comm::OwnSettings{})
-    out.emplace_back("comm.own: of these settings prices know the islands alone; the cuda executor runs with all");
+  const bool priced = config.measure.executor == ExecutorKind::cost;
+  if (priced && !config.machine.fabric.gpu.own_kernels && rest != comm::OwnSettings{})
+    out.emplace_back(
+        "comm.own: without gpu.own_kernels in the fabric prices know its islands alone; the cuda executor runs with "
+        "all");
   if (config.comm.own->islands.empty()) return out;
   std::vector<std::string> asked;
   for (const CommRule& rule : config.comm.rows()) asked.push_back(rule.backend);
   if (asked.empty()) asked.push_back(config.comm.pick(1));
-  const bool island = std::find(asked.begin(), asked.end(), "island") != asked.end();
-  const bool choice = std::any_of(asked.begin(), asked.end(), is_comm_choice);
-  if (!island && !choice) out.emplace_back("comm.own.islands is not read: no message goes by island");
-  if (choice)
-    out.emplace_back("comm.own.islands: where a rule chooses the backend, it weighs the fabric's own division");
+  const auto may = [](const std::string& id) { return id == "island" || is_comm_choice(id); };
+  if (std::none_of(asked.begin(), asked.end(), may))
+    out.emplace_back("comm.own.islands is not read: no message goes by island");
   return out;
 }
 
@@ -72,8 +73,7 @@ std::vector<std::string> graph_notes(const RunConfig& config) {
   std::vector<std::string> out;
   const EngineSpec& e = config.engine;
   if (graph_mode(e.graph, e.preset) != GraphMode::none) return out;
-  if (e.graph.sizes)
-    out.emplace_back("engine.graph.sizes are not used: engine.graph.mode none captures nothing");
+  if (e.graph.sizes) out.emplace_back("engine.graph.sizes are not used: engine.graph.mode none captures nothing");
   if (e.graph.max_tokens)
     out.emplace_back("engine.graph.max_tokens is not used: engine.graph.mode none captures nothing");
   if (e.graph.max_batch)
