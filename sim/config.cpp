@@ -10,8 +10,8 @@
 #include "model/base/units.h"
 #include "model/build_plan.h"
 #include "sim/capabilities.h"
-#include "sim/engine/run_checks.h"
 #include "sim/comm_served.h"
+#include "sim/engine/run_checks.h"
 #include "sim/report/metrics.h"
 
 namespace specstep {
