@@ -29,8 +29,7 @@ void RankPass::compute(const GroupedGemm& op) {
                    .pairs = pair_rows(),
                    .grouping = grouping(),
                    .weight = weight(),
-                   .clear = down && experts_each() < model().mlp.experts,
-                   .settled = down},  // the activation lies between
+                   .clear = down && experts_each() < model().mlp.experts},
                   real(), stream());
 }
 

@@ -128,7 +128,6 @@ void grouped_product(const GroupedProduct& call, Real real, cudaStream_t stream)
   job.out = call.out, job.out_stride = call.out_stride, job.f32_out = real == Real::f32;
   job.pair_of = call.grouping.pair_of;
   job.spans = reinterpret_cast<const int2*>(call.grouping.spans);
-  job.settled = call.settled;
   job.max_slots = narrow(std::min(w.count, call.pairs), "experts");
   job.pairs = narrow(call.pairs, "pairs");
   job.weight = checked_view(w);

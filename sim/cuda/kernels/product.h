@@ -28,8 +28,6 @@ struct GroupedProduct {
   Grouping grouping;
   StoredMatrix weight;  // count: local experts; rows n, cols k
   bool clear = false;
-  /// The grouping was made before the kernel before this one on the stream began. Weights then come while that ends.
-  bool settled = false;
 };
 void grouped_product(const GroupedProduct& call, Real real, cudaStream_t stream);
 

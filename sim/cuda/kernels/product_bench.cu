@@ -146,7 +146,6 @@ void time_product(const Shape& shape, const Pool& pool, int tokens, int experts,
   const auto kept = [&](std::shared_ptr<void> m) { return memory.emplace_back(std::move(m)).get(); };
   GroupedProduct call;
   call.in = kept(on_device(std::vector<std::uint16_t>(static_cast<std::size_t>(in_rows * shape.k), 0x3F80)));
-  call.settled = shape.down;
   call.in_stride = shape.k, call.share = shape.down ? 1 : shape.top_k;
   call.out = kept(device_memory(pairs * shape.n * 2)), call.out_stride = shape.n, call.pairs = pairs;
   double met = 0;

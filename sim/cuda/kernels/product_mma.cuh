@@ -99,25 +99,18 @@ __global__ void __launch_bounds__(32 * most_warps, 1) multiply(const ProductJob 
   extern __shared__ __align__(128) unsigned char shared[];
   unsigned char* totals = shared + shape.warps * ring_bytes<Codec>;
   auto* staged = reinterpret_cast<__nv_bfloat16*>(totals + shape.sum_bytes);
-  if (!job.settled) wait_for_predecessor();
+  wait_for_predecessor();
   const BlockWork work(job, reinterpret_cast<int2*>(staged + shape.stage_values));
   Stage<Codec> stage(job, shape, work, staged, shape.chunks * Chunk<Codec>::cols,
                      Chunk<Codec>::cols << shape.along_shift);
   const WarpPlace place(shape);
   const unsigned char* ring = shared + place.warp * ring_bytes<Codec>;
   Feed<Codec> feed(job, shape, work, ring);
-  const auto fill = [&] {
-    for (int i = 0; i < Codec::ring_depth; ++i) feed.load(i);
-  };
-  if (job.settled) {
-    fill();
-    wait_for_predecessor();
-  }
   if (work.begin() < work.end()) {
     const Stretch now = work.from(work.begin());
     stage.open(now.first, min(job.cap, now.end - now.first));
   }
-  if (!job.settled) fill();
+  for (int i = 0; i < Codec::ring_depth; ++i) feed.load(i);
   Consumer<Codec> consumer(job, shape, place, ring, feed);
   Writer writer(job, shape, work, totals);
   multiply_items(shape, work, stage, consumer, writer);

@@ -23,7 +23,7 @@ class Stage {
         whole_rows_(shape.stage_values / (padded + Codec::stage_pad)),
         cols_(padded) {}
 
-  /// Begins to fetch the first rows: before the ring is filled, or behind that where the grouping is settled.
+  /// Begins to fetch the first rows, before the ring is filled.
   __device__ void open(int first, int rows) {
     if (rows > whole_rows_) return;
     load_whole(first);
@@ -46,10 +46,7 @@ class Stage {
   /// Called by all threads: rows [first, first + rows), columns from `col` on.
   __device__ void fetch(int first, int rows, int col) {
     if (opening_) {
-      if (job_.settled)
-        asm volatile("cp.async.wait_group 0;" ::: "memory");
-      else  // the ring's copies came after
-        asm volatile("cp.async.wait_group %0;" ::"n"(Codec::ring_depth) : "memory");
+      asm volatile("cp.async.wait_group %0;" ::"n"(Codec::ring_depth) : "memory");  // the ring's copies came after
       __syncthreads();
       opening_ = false;
       if constexpr (Codec::small) enlarge(end_ - begin_, padded_);

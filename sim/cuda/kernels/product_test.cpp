@@ -312,33 +312,5 @@ TEST_F(Products, CapturedFollowTheRouter) {
   EXPECT_NE(captured.bytes(), last.bytes()) << "the two routings are to differ";
 }
 
-// A product whose grouping is older than its predecessor fetches weights early, but waits for its input.
-TEST_F(Products, OfASettledGroupingWaitForTheirInput) {
-  const std::vector<std::int64_t> rows_each = {4, 0, 3, 1, 6};
-  for (const auto& [name, format] : tensor_formats) {
-    const TestMatrix up({format, 5, 512, 4096}, Real::bf16), down({format, 5, 1024, 512}, Real::bf16);
-    const Routing routing(rows_each);
-    const DeviceRouting on_device(routing);
-    const Activations in(numbers(routing.pairs * 4096, 4), Real::bf16), between(routing.pairs * 512, Real::bf16);
-    std::vector<std::uint8_t> expected;
-    for (int round = 0; round < 8; ++round) {
-      const bool settled = round > 0;
-      const Activations out(routing.pairs * 1024, Real::bf16);
-      comm::check(cudaMemset(between.get(), 0, static_cast<std::size_t>(routing.pairs * 512 * 2)), "clear");
-      comm::check(cudaDeviceSynchronize(), "clear");
-      grouped_product({in.get(), 4096, 1, between.get(), 512, routing.pairs, on_device.get(), up.get()}, Real::bf16,
-                      nullptr);
-      if (!settled) comm::check(cudaDeviceSynchronize(), "first product");
-      grouped_product(
-          {between.get(), 512, 1, out.get(), 1024, routing.pairs, on_device.get(), down.get(), false, settled},
-          Real::bf16, nullptr);
-      if (!settled)
-        expected = out.bytes();
-      else
-        ASSERT_EQ(out.bytes(), expected) << name << ", round " << round;
-    }
-  }
-}
-
 }  // namespace
 }  // namespace specstep::cuda

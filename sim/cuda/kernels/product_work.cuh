@@ -20,8 +20,7 @@ struct ProductJob {
   bool f32_out = false;
   const std::int32_t* pair_of = nullptr;
   const int2* spans = nullptr;
-  bool settled = false;  // spans and pair_of may be read before the predecessor ends
-  int pairs = 0;         // capacity of pair_of
+  int pairs = 0;  // capacity of pair_of
   int dense_rows = 0, dense_each = 0;
   int max_slots = 0;  // dense: all slots
   int cap = 1;        // rows that a block works on at once
