@@ -48,14 +48,10 @@ class Calls1000 : public Exact {};
 TEST_P(Calls1000, SumsAreExact) { EXPECT_EQ(run(1000), ""); }
 INSTANTIATE_TEST_SUITE_P(Protocol, Calls1000, Combine(protocols, Values(2, 3, 8)), setting_name);
 
+// Ten times as many in tools/test --all.
 class Calls10000 : public Exact {};
 TEST_P(Calls10000, SumsAreExact) { EXPECT_EQ(run(10'000), ""); }
-INSTANTIATE_TEST_SUITE_P(Protocol, Calls10000, Combine(protocols, Values(1, 3, 5, 6, 7)), setting_name);
-
-// 20,000 calls, half of them under a sanitizer (CMakeLists.txt); five times as many in tools/test --all.
-class ManyCalls : public Exact {};
-TEST_P(ManyCalls, SumsAreExact) { EXPECT_EQ(run(SPECSTEP_PROTOCOL_CALLS), ""); }
-INSTANTIATE_TEST_SUITE_P(Protocol, ManyCalls, Combine(protocols, Values(2, 4, 8)), setting_name);
+INSTANTIATE_TEST_SUITE_P(Protocol, Calls10000, Combine(protocols, Values(1, 2, 3, 4, 5, 6, 7, 8)), setting_name);
 
 class EachProtocol : public ::testing::TestWithParam<Protocol> {};
 INSTANTIATE_TEST_SUITE_P(Protocol, EachProtocol, protocols,
