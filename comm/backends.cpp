@@ -4,9 +4,7 @@
 #include <limits>
 
 #include "comm/backend.h"
-#include "comm/island_plan.h"
 #include "comm/own_price.h"
-#include "comm/schedules/schedules.h"
 #include "model/base/formatted.h"
 #include "model/base/units.h"
 
@@ -72,16 +70,6 @@ const BackendRow& backend(const std::string& id) {
   throw InputError({{}, "backend", "no backend '" + id + "'" + did_you_mean(id, ids), one_of(ids)});
 }
 
-namespace {
-std::optional<std::string> refused_by(const BackendRow& row, const Topology& topology, const Call& call) {
-  auto reason = wrong_call(row, topology, call);
-  if (!reason && call.ranks > 1) reason = unmet_need(row, topology, call);
-  if (!reason && call.ranks > 1 && row.refuses) reason = row.refuses(topology, call);
-  if (reason) return row.id + ": " + *reason;
-  return std::nullopt;
-}
-}  // namespace
-
 std::optional<std::string> refusal(const std::string& id, const Topology& topology, const Call& call) {
   const BackendRow* row = nullptr;
   try {
@@ -89,15 +77,11 @@ std::optional<std::string> refusal(const std::string& id, const Topology& topolo
   } catch (const InputError& unknown) {
     return unknown.what();
   }
-  return refused_by(*row, topology, call);
-}
-
-std::optional<std::string> refusal_in(const Islands& islands, const Topology& topology, const Call& call) {
-  if (call.ranks != ranks_of(islands))
-    return formatted("island: {} ranks, but the islands are of {}", call.ranks, ranks_of(islands));
-  BackendRow row = island_row();
-  row.refuses = nullptr;  // whether the fabric has a division of its own
-  return refused_by(row, topology, call);
+  auto reason = wrong_call(*row, topology, call);
+  if (!reason && call.ranks > 1) reason = unmet_need(*row, topology, call);
+  if (!reason && call.ranks > 1 && row->refuses) reason = row->refuses(topology, call);
+  if (reason) return id + ": " + *reason;
+  return std::nullopt;
 }
 
 std::vector<Variant> variants_of(const BackendRow& row, const Topology& topology, const Call& call) {
@@ -164,11 +148,6 @@ CommPrice price(const std::string& id, const Topology& topology, const Call& cal
   require_served(id, topology, call);
   if (call.ranks == 1) return {0, "none", "one rank", Provenance::datasheet, false};
   return finished(prepared(backend(id), topology, call)(call), call);
-}
-
-CommPrice price_in(const Islands& islands, const Topology& topology, const Call& call) {
-  if (const auto reason = refusal_in(islands, topology, call)) throw InputError({{}, "comm.own.islands", *reason, ""});
-  return finished(priced_schedules(topology, {{island(islands, Operation::read), {}}})(call), call);
 }
 
 double least_allreduce_seconds(const Topology& topology, const Call& call) {

@@ -31,8 +31,4 @@ std::optional<DivisionFault> division_fault(const Islands& islands);
 /// The ranks that a division without fault is of.
 int ranks_of(const Islands& islands);
 
-/// As refusal() and price() of `island`, with this division instead of those of the fabric.
-std::optional<std::string> refusal_in(const Islands& islands, const Topology& topology, const Call& call);
-CommPrice price_in(const Islands& islands, const Topology& topology, const Call& call);
-
 }  // namespace specstep::comm

@@ -64,16 +64,19 @@ TEST(Pricing, TheDivisionThatIsAskedFor) {
   const std::vector<std::vector<int>> along{{0, 1, 2, 3}, {4, 5, 6, 7}}, across{{0, 4}, {1, 5}, {2, 6}, {3, 7}};
   EXPECT_DOUBLE_EQ(price_schedule(island(across, Operation::read), t, {}).busiest_uplink, 4);
   constexpr std::int64_t bytes = std::int64_t{1} << 24;
-  const Call call{.ranks = 8, .bytes = bytes};
-  const double more = price_in(across, t, call).seconds - price_in(along, t, call).seconds;
+  const auto in = [](const std::vector<std::vector<int>>& islands, int ranks) {
+    return Call{.ranks = ranks, .bytes = bytes, .own = OwnSettings{.islands = islands}};
+  };
+  const double more = price("island", t, in(across, 8)).seconds - price("island", t, in(along, 8)).seconds;
   const double uplink = 10e9;  // bytes a second
   EXPECT_NEAR(more, 3 * static_cast<double>(bytes) / uplink, 0.02 * more);
-  EXPECT_DOUBLE_EQ(price_in(along, t, call).seconds, price("island", t, call).seconds) << "no pair map is cheaper here";
+  EXPECT_DOUBLE_EQ(price("island", t, in(along, 8)).seconds, price("island", t, {.ranks = 8, .bytes = bytes}).seconds)
+      << "no pair map is cheaper here";
   // Where the fabric has no division of its own, one that is asked for can be carried out all the same.
   const Call four{.ranks = 4, .bytes = bytes};
   EXPECT_TRUE(refusal("island", t, four)) << "all on one switch";
-  EXPECT_FALSE(refusal_in({{0, 1}, {2, 3}}, t, four));
-  EXPECT_THAT(*refusal_in(along, t, {.ranks = 4, .bytes = bytes}), HasSubstr("4 ranks, but the islands are of 8"));
+  EXPECT_FALSE(refusal("island", t, in({{0, 1}, {2, 3}}, 4)));
+  EXPECT_TRUE(refusal("island", t, in(along, 4))) << "a division of eight ranks is none of four";
 }
 
 TEST(Pricing, OneRankCostsNothing) {

@@ -1,7 +1,6 @@
 #include "sim/comm_served.h"
 
 #include "comm/backend.h"
-#include "comm/island_plan.h"
 #include "model/base/formatted.h"
 #include "model/base/units.h"
 
@@ -17,21 +16,10 @@ std::string key_of(const CommSpec& comm, std::int64_t bytes) {
 }
 }  // namespace
 
-const std::vector<std::vector<int>>* asked_islands(const CommSpec& comm, std::int64_t ranks) {
-  const bool asked = comm.own && !comm.own->islands.empty() && comm::ranks_of(comm.own->islands) == ranks;
-  return asked ? &comm.own->islands : nullptr;
-}
-
-std::optional<std::string> backend_refusal(const CommSpec& comm, const std::string& backend,
-                                           const comm::Topology& topology, const comm::Call& call) {
-  const auto* islands = backend == "island" ? asked_islands(comm, call.ranks) : nullptr;
-  return islands ? comm::refusal_in(*islands, topology, call) : comm::refusal(backend, topology, call);
-}
-
 void require_served(const CommSpec& comm, const comm::Topology& topology, const comm::Call& call) {
   const std::string& id = comm.pick(call.bytes);
   if (is_comm_choice(id)) return;
-  if (const auto reason = backend_refusal(comm, id, topology, call))
+  if (const auto reason = comm::refusal(id, topology, call))
     throw InputError(Issue{{},
                            key_of(comm, call.bytes),
                            formatted("cannot carry {} of {} B: {}", name_of(call.kind), grouped(call.bytes), *reason),

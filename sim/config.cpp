@@ -10,7 +10,6 @@
 #include "model/base/units.h"
 #include "model/build_plan.h"
 #include "sim/capabilities.h"
-#include "sim/comm_served.h"
 #include "sim/engine/run_checks.h"
 #include "sim/report/metrics.h"
 
@@ -315,7 +314,7 @@ void check_backend(const RunConfig& r, Checker& c) {
   const comm::Topology topology = comm::build_topology(r.machine.fabric);
   std::optional<std::string> reason;
   if (id != "engine-default") {
-    reason = backend_refusal(r.comm, id, topology, call);
+    reason = comm::refusal(id, topology, call);
   } else {
     try {
       comm::engine_default(r.comm.engine, topology, call);

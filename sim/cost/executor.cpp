@@ -105,7 +105,7 @@ std::string CostExecutor::carrier(const comm::Call& call, PricedPlan& plan) {
     plan.note(choice_note(call, chosen));
     return chosen.used;
   }
-  if (choice || (!reduces && backend_refusal(comm_, asked, pricer_.topology(), call))) {
+  if (choice || (!reduces && comm::refusal(asked, pricer_.topology(), call))) {
     if (!choice) plan.note(formatted("{}: {} has none, nccl carries it, as engines do", name_of(call.kind), asked));
     return "nccl";
   }
@@ -116,8 +116,6 @@ std::string CostExecutor::carrier(const comm::Call& call, PricedPlan& plan) {
 /// What was measured on the machine, of engines' kernels, else what its fabric gives.
 comm::CommPrice CostExecutor::price_of(const std::string& backend, const comm::Call& call, PricedPlan& plan) {
   const bool own = comm::priced_as_own(backend, pricer_.topology(), call);
-  if (const auto* islands = backend == "island" && !own ? asked_islands(comm_, call.ranks) : nullptr)
-    return comm::price_in(*islands, pricer_.topology(), call);
   const std::optional<double> measured = collectives_ && !own ? collectives_->seconds(backend, call) : std::nullopt;
   if (!measured) return pricer_.price(backend, call);
   plan.note(formatted("{} of {} B by {}: {} from measured times{}{}", name_of(call.kind), grouped(call.bytes), backend,

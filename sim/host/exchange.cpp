@@ -33,14 +33,14 @@ comm::Schedule allreduce_schedule(const CommSpec& comm, const std::string& backe
                                   int ranks) {
   using comm::Operation;
   constexpr std::int64_t any_size = 4096;  // a whole number of packs
-  const comm::Call call{comm::Collective::all_reduce, ranks, any_size, DType::bf16, true};
-  if (const auto reason = backend_refusal(comm, backend, topology, call))
+  const comm::Call call{.ranks = ranks, .bytes = any_size, .own = comm.own};
+  if (const auto reason = comm::refusal(backend, topology, call))
     throw InputError({{}, "comm.backend", *reason, "a backend that can, see 'specstep list --backends'"});
   if (backend == "push1" || backend == "nccl_dev") return comm::one_shot(ranks, Operation::write);
   if (backend == "pull1") return comm::one_shot(ranks, Operation::read);
   if (backend == "rsag" || backend == "q8" || backend == "nccl_sym") return comm::two_stage(ranks, Operation::read);
-  if (const auto* islands = backend == "island" ? asked_islands(comm, ranks) : nullptr)
-    return comm::island(*islands, Operation::read);
+  if (backend == "island" && comm.own && !comm.own->islands.empty())
+    return comm::island(comm.own->islands, Operation::read);
   if (backend == "island") return comm::island(comm::island_plans(topology, ranks).front(), Operation::read);
   if (backend == "hostbc") return comm::host_broadcast(ranks);
   if (backend == "nvls") return comm::multicast(ranks);
@@ -78,7 +78,7 @@ void Exchange::need(comm::Collective kind, std::int64_t bytes, std::int64_t rank
   if (ranks <= 1) return;
   const bool sums = kind == comm::Collective::all_reduce;
   if (sums) {
-    require_served(comm_, topology_, {kind, static_cast<int>(ranks), bytes, DType::bf16, true});
+    require_served(comm_, topology_, {.ranks = static_cast<int>(ranks), .bytes = bytes, .own = comm_.own});
     settle(bytes, static_cast<int>(ranks));
   }
   const Key key = key_of(kind, bytes, static_cast<int>(ranks));
