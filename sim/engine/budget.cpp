@@ -225,8 +225,8 @@ class Ledger {
     out_.kv_tokens = pool_tokens(out_.kv - static_cast<double>(batch) * out_.kv_per_sequence, out_.kv_per_token, page);
     out_.request_tokens = config_.workload.prompt_tokens + config_.workload.output_tokens +
                           (config_.speculative() ? config_.speculation.verify_tokens() : 0);
-    const auto pages = static_cast<double>((out_.request_tokens + page - 1) / page * page);
-    const double one = pages * out_.kv_per_token + out_.kv_per_sequence;
+    const std::int64_t in_pages = (out_.request_tokens + page - 1) / page * page;
+    const double one = static_cast<double>(in_pages) * out_.kv_per_token + out_.kv_per_sequence;
     if (out_.kv > 0 && one > 0) out_.largest_batch = static_cast<std::int64_t>(out_.kv / one) * groups;
     if (out_.kv_per_token <= 0 && out_.kv > 0) out_.kv_tokens = out_.largest_batch * out_.request_tokens;
   }

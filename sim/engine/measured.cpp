@@ -168,6 +168,7 @@ class Measured {
       last = std::move(one);
     }
     std::vector<double> passes;
+    passes.reserve(runs.size());
     for (const Generation& g : runs) passes.push_back(pass_seconds(g, kind));
     const double usual = median(std::move(passes));  // as the metrics are: a pass is no longer than its step
     const double scale = sum.seconds > 0 ? usual / sum.seconds : 0;

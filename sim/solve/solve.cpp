@@ -99,7 +99,7 @@ SolveResult solve(const RunConfig& asked, const SolveOptions& options) {
   const MemoryBudget memory = require_start(asked);
   RunConfig config = asked.speculative() ? asked : with_free_draft(asked);
   const bool has_acceptance = config.speculation.acceptance.has_value();
-  config = solving::with(std::move(config), config.workload.batch, config.speculation.draft_length);
+  config = solving::with(config, config.workload.batch, config.speculation.draft_length);
   // In the middle of the generation, where a step takes about its mean time.
   const std::int64_t context = config.workload.prompt_tokens + config.workload.output_tokens / 2;
   solving::Study study{.config = config, .context = context, .has_acceptance = has_acceptance};
