@@ -109,6 +109,19 @@ void describe(Fields& f, NcclGraph& g) {
   f.optional("note", g.note, "where the graph comes from, in words");
 }
 
+void describe(Fields& f, NcclBases& b) {
+  f.optional("ring_ll_us", b.ring_ll_us, "instead of NCCL's own 6.6 of a ring in LL");
+  f.optional("agxll_r_us", b.agxll_r_us, "instead of its base of AGxLL_R on symmetric windows");
+  f.optional("rsxld_agxst_us", b.rsxld_agxst_us, "instead of its base of RSxLD_AGxST on symmetric windows");
+}
+
+void check(const NcclBases& b, Checker& c) {
+  const Range time{.min = 0, .max = 1000};
+  if (b.ring_ll_us) check_range(c, "ring_ll_us", *b.ring_ll_us, time);
+  if (b.agxll_r_us) check_range(c, "agxll_r_us", *b.agxll_r_us, time);
+  if (b.rsxld_agxst_us) check_range(c, "rsxld_agxst_us", *b.rsxld_agxst_us, time);
+}
+
 void describe(Fields& f, NcclSpec& n) {
   f.optional("version", n.version, "NCCL whose constants apply");
   f.required("compute_capability", n.compute_capability, "smallest of the GPUs: 90 for sm_90", {.min = 50, .max = 200});
@@ -116,6 +129,8 @@ void describe(Fields& f, NcclSpec& n) {
   f.required("eager_us", n.eager_us, "shortest interval between eager calls");
   f.required("shm_hop_us", n.shm_hop_us, "latency of a step through shared host memory");
   f.required("shm_bus_gb_s", n.shm_bus_gb_s, "bus bandwidth of a ring through shared host memory");
+  f.optional("measured_base", n.measured_base,
+             "what algorithms take beside hops and bytes, where measured: for prices, not choices");
   f.optional("nvls", n.nvls, "NVLink multicast allowed to NCCL");
   f.required("graphs", n.graphs, "channel graphs by number of ranks");
 }

@@ -93,6 +93,14 @@ struct NcclGraph {
   std::string note;
 };
 
+/// What an algorithm of NCCL takes beside its hops and bytes on this host, where that was measured. It enters the price
+/// and not the choice: NCCL does not know it.
+struct NcclBases {
+  std::optional<Quantity> ring_ll_us;      // ring LL
+  std::optional<Quantity> agxll_r_us;      // symmetric windows: all-gather in LL, reduced locally
+  std::optional<Quantity> rsxld_agxst_us;  // symmetric windows: reduce-scatter by loads, all-gather by stores
+};
+
 struct NcclSpec {
   std::string version = "2.28.9";
   int compute_capability = 90;           // smallest of the GPUs, 120 for sm_120
@@ -100,7 +108,8 @@ struct NcclSpec {
   Quantity eager_us;                     // shortest interval between two eager calls
   Quantity shm_hop_us;                   // per-step latency through shared host memory (LL)
   Quantity shm_bus_gb_s;                 // bus bandwidth of a ring through it
-  bool nvls = false;                     // NVLink multicast allowed
+  NcclBases measured_base;
+  bool nvls = false;  // NVLink multicast allowed
   std::vector<NcclGraph> graphs;
   std::string protocol;  // NCCL_PROTO of a run; not part of a file, empty: NCCL's own choice
 };

@@ -25,7 +25,7 @@ TEST(Footprint, InboxesHoldWhatTheirProtocolNeeds) {
   EXPECT_NEAR(messages("rsag", ranks), 4, flags);        // two halves, parts and results
   EXPECT_NEAR(messages("island", ranks), 4 + 2, flags);  // and fp32 of two islands' quarters: 2 halves x 2 x 1/4 x 2
   EXPECT_NEAR(messages("ring", ranks), 2 * 7.0 / 8 * 6, flags);
-  EXPECT_NEAR(messages("hostbc", ranks), 4, flags);  // pairs: twice the data
+  EXPECT_NEAR(messages("hostbc", ranks), 2, flags);  // two halves; pairs of short messages beside them
   EXPECT_NEAR(messages("q8", ranks), 4 * 17.0 / 32, flags);
   EXPECT_NEAR(messages("ce", ranks), 1 + 1.0 / 8 + 1, flags);  // parts, own sums, all sums
 }

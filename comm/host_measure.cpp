@@ -26,7 +26,7 @@ using protocol::Protocol;
 const std::map<std::string, Protocol>& protocols() {
   static const std::map<std::string, Protocol> rows{
       {"push1", Protocol::push_sentinel}, {"pull1", Protocol::pull_one_stage},  {"rsag", Protocol::pull_two_stage},
-      {"island", Protocol::push_islands}, {"hostbc", Protocol::boards_ll},      {"ring", Protocol::ring_ll},
+      {"island", Protocol::push_islands}, {"hostbc", Protocol::boards},         {"ring", Protocol::ring_ll},
       {"ce", Protocol::copied_two_stage}, {"q8", Protocol::quantised_two_stage}};
   return rows;
 }
@@ -127,6 +127,7 @@ class HostCalls {
   void on_all_ranks(F&& work) {
     std::barrier together(static_cast<std::ptrdiff_t>(ranks()));
     std::vector<std::jthread> threads;
+    threads.reserve(ranks());
     for (int rank = 0; rank < request_.ranks; ++rank)
       threads.emplace_back([&, rank] {
         together.arrive_and_wait();

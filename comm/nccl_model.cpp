@@ -156,14 +156,17 @@ NcclTime nccl_choice(const NcclNode& node, Collective kind, std::int64_t bytes) 
 }
 
 double nccl_cost(const NcclNode& node, Collective kind, std::int64_t bytes, const NcclTime& choice) {
-  if (node.shm_share <= 0 || choice.algorithm == NcclAlgorithm::nvls) return choice.seconds;
+  if (choice.algorithm == NcclAlgorithm::nvls) return choice.seconds;
+  const bool ring_ll = choice.algorithm == NcclAlgorithm::ring && choice.protocol == NcclProtocol::ll;
+  const double base = ring_ll && node.ring_ll_base ? *node.ring_ll_base - ring_base_us[at(NcclProtocol::ll)] * 1e-6 : 0;
+  if (node.shm_share <= 0) return choice.seconds + base;
   const int steps = steps_of(kind, node.ranks);
   const double extra_hop = node.shm_hop - ring_hop_pci_us[at(NcclProtocol::ll)] * 1e-6;
   NcclNode through = node;
   through.channels = 1;
   through.channel_gb_s = std::min(node.bus_gb_s(), node.shm_bus_gb_s);
   const auto slower = nccl_predicts(through, kind, bytes, choice.algorithm, choice.protocol);
-  return slower->seconds + steps * node.shm_share * extra_hop;
+  return slower->seconds + base + steps * node.shm_share * extra_hop;
 }
 
 double nvls_efficiency(int compute_capability) { return generation_of(compute_capability).nvls_efficiency; }

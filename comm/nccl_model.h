@@ -29,6 +29,8 @@ struct NcclNode {
   double shm_share = 0;  // of the hops
   double shm_hop = 0;
   double shm_bus_gb_s = 0;
+  /// Seconds that a ring in LL takes beside hops and bytes on this host. It enters the price and not the choice either.
+  std::optional<double> ring_ll_base;
 
   double bus_gb_s() const { return channels * channel_gb_s; }
 };
@@ -47,7 +49,7 @@ std::optional<NcclTime> nccl_predicts(const NcclNode& node, Collective kind, std
 std::vector<NcclTime> nccl_predictions(const NcclNode& node, Collective kind, std::int64_t bytes);
 /// What NCCL takes: its cheapest enabled prediction.
 NcclTime nccl_choice(const NcclNode& node, Collective kind, std::int64_t bytes);
-/// What a choice costs on the real path, with hops through shared host memory at their own speed.
+/// What a choice costs on the real path, with hops through shared host memory at their own speed and the measured base.
 double nccl_cost(const NcclNode& node, Collective kind, std::int64_t bytes, const NcclTime& choice);
 
 /// What of a link NCCL gives the switch that reduces, by its constants for this GPU; 0 where it knows no such switch.

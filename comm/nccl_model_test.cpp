@@ -81,6 +81,21 @@ TEST(NcclModel, GatherAndScatterAreRingsOfHalfTheSteps) {
   EXPECT_FALSE(nccl_predicts(node, Collective::all_gather, 1 << 20, tree, ll).has_value());
 }
 
+// What is measured on a host changes what a ring in LL costs there, and nothing of what NCCL takes.
+TEST(NcclModel, AMeasuredBaseEntersThePriceAndNotTheChoice) {
+  NcclNode node = hopper_switch;
+  const NcclNode plain = node;
+  node.ring_ll_base = 5e-6;
+  for (const std::int64_t bytes : {1024, 57344, 1 << 20, 8 << 20}) {
+    const NcclTime choice = nccl_choice(node, Collective::all_reduce, bytes);
+    EXPECT_EQ(nccl_name(choice), nccl_name(nccl_choice(plain, Collective::all_reduce, bytes)));
+    const double less = choice.algorithm == ring && choice.protocol == ll ? 1.6e-6 : 0;
+    EXPECT_NEAR(nccl_cost(plain, Collective::all_reduce, bytes, choice) -
+                    nccl_cost(node, Collective::all_reduce, bytes, choice),
+                less, 1e-12);
+  }
+}
+
 // Two H200 with NCCL_P2P_DISABLE=1, 122 calls in a graph, NCCL 2.28.3: measured for specstep. The two constants of the
 // class were fitted to the first four and the last; 1,835,008 B is a prediction.
 TEST(NcclModel, SharedMemoryClassMatchesTheHostItWasFittedOnAndOneSizeMore) {

@@ -42,6 +42,7 @@ NcclNode nccl_node(const Topology& topology, int ranks) {
   node.shm_share = static_cast<double>(shared) / ranks;
   node.shm_hop = spec.shm_hop_us.value * 1e-6;
   node.shm_bus_gb_s = spec.shm_bus_gb_s.value;
+  if (spec.measured_base.ring_ll_us) node.ring_ll_base = spec.measured_base.ring_ll_us->value * 1e-6;
   return node;
 }
 

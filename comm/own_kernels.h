@@ -12,6 +12,7 @@ struct OwnKernels {
   Quantity step_us;        // a thread's loads, stores, looks and sums of one step, in kernels for two ranks
   Quantity more_ranks_us;  // added to a step by the kernels for three to eight ranks, which walk eight places
   Quantity fence_us;       // what a block wrote becomes visible to all, ahead of the flag that says so
+  Quantity host_fence_us;  // the same in host memory, for each block beyond the first: such fences come in turn
   Quantity line_gb_s;      // stores of a GPU to peers in pairs {data, epoch}, 32 bytes a thread; pairs included
   Quantity codec_us;       // 256 values to fp8 or back, in a block of two warps
   Quantity codec_warp_us;  // added to that for each further warp of the block

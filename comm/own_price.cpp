@@ -12,6 +12,9 @@
 //             sum is encoded, n - 1 sums are decoded: 3 n - 1. A block's warps share its multiprocessor.
 //   ce        two kernels with a barrier each; copies to peers before and behind the first, on four streams, and behind
 //             the second one or two from the inbox to the vector, which pass memory once more.
+//   hostbc    one step; in pairs what a rank wrote is read while it still writes. With flags a fence, then in turn one
+//   of
+//             each further block, and a look for the flag ahead of the data.
 //   nccl_dev  one step for each round of 256 threads a block, and the flag again.
 //
 // Inboxes: what comes with marker values is written, read and emptied, 3 passes; the rest is written and read, 2.
@@ -24,17 +27,20 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <limits>
 #include <string_view>
 
 #include "comm/footprint.h"
 #include "comm/island_plan.h"
+#include "comm/protocol/boards.h"
 #include "comm/schedules/schedules.h"
 #include "model/base/units.h"
 
 namespace specstep::comm {
 namespace {
 
-constexpr std::array<std::string_view, 8> known{"push1", "pull1", "rsag", "island", "ring", "q8", "ce", "nccl_dev"};
+constexpr std::array<std::string_view, 9> known{"push1", "pull1", "rsag",   "island",  "ring",
+                                                "q8",    "ce",    "hostbc", "nccl_dev"};
 constexpr int most_ranks = 8;
 constexpr double pack_bytes = 16;
 constexpr double ring_lines = 24 * (2 + 8.0 / 3) / (8 * (2 + 8));  // packets of a store against those of 32-byte pairs
@@ -109,6 +115,31 @@ Variant by_copies(const Topology& t, const Times& x, const Call& call) {
   return v;
 }
 
+double blocks_of(const Call& call) {
+  return call.own->blocks > 0 ? static_cast<double>(call.own->blocks) : double{most_own_blocks};
+}
+
+/// Of a message in pairs.
+Variant over_boards(const Times& x, const Call& call) {
+  Variant v{host_broadcast(call.ranks), carrier(Wire::ll, with_flags, x.step + x.more)};
+  v.schedule.phases.back().streamed = true;
+  return v;
+}
+
+/// Of a longer one.
+Variant over_boards_with_flags(const Topology& t, const Call& call, double blocks) {
+  const OwnKernels& k = *t.spec().gpu.own_kernels;
+  const Times x(k, t, call.ranks);
+  const double fences = x.fence + (blocks - 1) * k.host_fence_us.value * us;
+  Variant v{host_broadcast(call.ranks), carrier(Wire::plain, with_flags, x.step + x.more + fences)};
+  v.schedule.name += " with flags";
+  Phase look = v.schedule.phases.back();
+  look.name = "look for flags";
+  for (Transfer& transfer : look.transfers) transfer.from = transfer.to = {0, 0, 1};
+  v.schedule.phases.insert(v.schedule.phases.begin() + 1, look);
+  return v;
+}
+
 Variant own_variant(const std::string& id, const Topology& t, const Call& call) {
   const OwnKernels& k = *t.spec().gpu.own_kernels;
   const Times x(k, t, call.ranks);
@@ -119,15 +150,12 @@ Variant own_variant(const std::string& id, const Topology& t, const Call& call) 
   if (id == "ring") return round_the_ring(x, call, line_rate);
   if (id == "q8") return {two_stage(call.ranks, Operation::write), carrier(Wire::fp8, with_markers, 0)};
   if (id == "ce") return by_copies(t, x, call);
+  if (id == "hostbc") return over_boards(x, call);
   const bool lines = id == "nccl_dev" || call.own->wire == "ll";
   Variant v{one_shot(call.ranks, Operation::write), lines ? carrier(Wire::ll, with_flags, x.step + x.more)
                                                           : carrier(Wire::plain, with_markers, x.step + x.more)};
   if (lines && id == "push1") v.carrier.kernel.stores_per_second = line_rate;
   return v;
-}
-
-double blocks_of(const Call& call) {
-  return call.own->blocks > 0 ? static_cast<double>(call.own->blocks) : double{most_own_blocks};
 }
 
 /// Warps of a block of a call, as OwnComm::grid_for shares out its packs.
@@ -160,16 +188,37 @@ bool priced_as_own(const std::string& id, const Topology& topology, const Call& 
          call.ranks <= most_ranks && std::find(known.begin(), known.end(), id) != known.end();
 }
 
-std::vector<Variant> own_variants(const std::string& id, const Topology& topology, const Call& call) {
-  Variant v = own_variant(id, topology, call);
+namespace {
+
+Variant completed(Variant v, const Call& call, double blocks) {
   v.schedule.name = "own " + v.schedule.name;
   v.carrier.value_bytes = bytes_of(call.dtype);
-  v.carrier.kernel.loads = blocks_of(call) * most_threads;
+  v.carrier.kernel.loads = blocks * most_threads;
+  return v;
+}
+
+/// The kernel takes pairs or flags by the size.
+Prepared boards_price(const Topology& topology, const Call& call) {
+  const double blocks = std::min(blocks_of(call), double{protocol::blocks_with_flags});
+  const Variant flags = completed(over_boards_with_flags(topology, call, blocks), call, blocks);
+  const protocol::Capacity room{call.ranks, std::numeric_limits<std::uint32_t>::max(), 1};
+  return [most = std::int64_t{protocol::packs_in_pairs(room)} * std::int64_t{sizeof(protocol::Pack)},
+          pairs = priced_schedules(topology, own_variants("hostbc", topology, call)),
+          longer = priced_schedules(topology, {flags})](const Call& now) {
+    return now.bytes <= most ? pairs(now) : longer(now);
+  };
+}
+
+}  // namespace
+
+std::vector<Variant> own_variants(const std::string& id, const Topology& topology, const Call& call) {
+  Variant v = completed(own_variant(id, topology, call), call, blocks_of(call));
   if (call.norm && id != "pull1") v.carrier.kernel.fixed += topology.spec().gpu.own_kernels->norm_us.value * us;
   return {std::move(v)};
 }
 
 Prepared own_price(const std::string& id, const Topology& topology, const Call& call) {
+  if (id == "hostbc") return boards_price(topology, call);
   return priced_schedules(topology, own_variants(id, topology, call), in_steps(id, topology, call));
 }
 

@@ -19,6 +19,7 @@ Topology own_fabric(int each) {
   spec.gpu.own_kernels = OwnKernels{.step_us = {.value = 0.1},
                                     .more_ranks_us = {.value = 0.2},
                                     .fence_us = {.value = 0.3},
+                                    .host_fence_us = {.value = 0.7},
                                     .line_gb_s = {.value = 5},
                                     .codec_us = {.value = 0.4},
                                     .codec_warp_us = {.value = 0.05},
@@ -97,6 +98,27 @@ TEST(OwnPrice, QuantisingIsCodecsInTurn) {
 TEST(OwnPrice, CopyEnginesWorkInTurn) {
   EXPECT_NEAR(us_of("ce", own_call(2, size)), 2 * 1 + 2 * (1.25 + 0.3) + 3 * 3 + link_us, 0.01);
   EXPECT_NEAR(us_of("ce", own_call(4, size)), 2 * 1 + 2 * (1.25 + 0.3) + 4 * 3 + 2 * link_us, 0.01);
+}
+
+// Over PCIe with memory beside it: a write and a read of 0.88 and 0.965 us, arrival of two 1.035, launch 0.52, a step
+// of 0.1. 28,672 B twice over, in pairs: reads keep 256 x 128 B in flight over 0.965 us. Two ranks use pairs up to 192
+// KiB.
+TEST(OwnPrice, BoardsInPairsAreReadWhileTheyAreWritten) {
+  FabricSpec spec = fabric("h200_nvlink2").spec();
+  spec.gpu.own_kernels = own_fabric(1).spec().gpu.own_kernels;
+  const Topology t = build_topology(spec);
+  const double fixed = 0.52 + 1.035 + 0.88 + 0.965 + 0.1;
+  const double read_us_a_byte = 0.965 / (256 * 128);
+  const double sum_us_a_byte = 2 / 3300e3;
+  const auto us_of_boards = [&](std::int64_t bytes, const OwnSettings& own = {}) {
+    return price("hostbc", t, own_call(2, bytes, own)).seconds * 1e6;
+  };
+  EXPECT_NEAR(us_of_boards(28672), fixed + 28672 * (2 * read_us_a_byte + sum_us_a_byte), 0.01);
+  EXPECT_NEAR(us_of_boards(196608), fixed + 196608 * (2 * read_us_a_byte + sum_us_a_byte), 0.01);
+  // Longer ones are written, then a fence of 0.3 and seven of 0.7 in turn, then a flag is read, then the data.
+  const double with_flags = fixed + 0.3 + 7 * 0.7 + 0.965;
+  EXPECT_NEAR(us_of_boards(458752), with_flags + 458752 * (read_us_a_byte + 1 / 54e3 + sum_us_a_byte), 0.01);
+  EXPECT_NEAR(us_of_boards(458752) - us_of_boards(458752, {.blocks = 4}), 4 * 0.7, 0.01);
 }
 
 // 64 blocks of 256 threads take 262,144 B a round.

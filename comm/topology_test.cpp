@@ -129,8 +129,8 @@ TEST(InstalledFabrics, EveryNumberHasASource) {
     for (const auto& graph : spec.nccl.graphs) all.push_back(graph.channel_gb_s);
     for (const auto& slow : spec.slowdowns) all.push_back(slow.bandwidth_gb_s);
     if (const auto& own = spec.gpu.own_kernels)
-      all.insert(all.end(), {own->step_us, own->more_ranks_us, own->fence_us, own->line_gb_s, own->codec_us,
-                             own->codec_warp_us, own->copy_us, own->norm_us});
+      all.insert(all.end(), {own->step_us, own->more_ranks_us, own->fence_us, own->host_fence_us, own->line_gb_s,
+                             own->codec_us, own->codec_warp_us, own->copy_us, own->norm_us});
     for (const Quantity& q : all) EXPECT_NE(q.source, "not given");
   }
 }

@@ -59,7 +59,8 @@ CommPrice collective_price(const NcclNode& node, const OnLinks& by_algorithm, co
   if (captured > 2 * latency) where = formatted("bus bandwidth of {} channels", node.channels);
   if (on_links > modelled) where = links.bottleneck;
   if (seconds > captured) where = "eager launch";
-  return {seconds, nccl_name(choice), where, node.shm_share > 0 ? Provenance::fit : Provenance::datasheet,
+  return {seconds, nccl_name(choice), where,
+          node.shm_share > 0 || node.ring_ll_base ? Provenance::fit : Provenance::datasheet,
           choice.algorithm == NcclAlgorithm::nvls || (choice.protocol == NcclProtocol::simple && call.bytes < 65536)};
 }
 

@@ -17,7 +17,7 @@ enum class Protocol {
   push_two_stage,
   push_islands,
   ring_ll,
-  boards_ll,
+  boards,
   quantised_two_stage,
   copied_two_stage
 };

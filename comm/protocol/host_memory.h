@@ -46,7 +46,7 @@ class HostRank {
   std::vector<HostWord> packs_, partials_, results_, crossings_, cells_, flags_;
   std::vector<HostPair> lines_, hops_, board_;
   HostWord epoch_{0}, entered_{0};
-  std::vector<Pack> input_, reduced_, parts_, gathered_;
+  std::vector<Pack> input_, shown_, reduced_, parts_, gathered_;
   HostInbox inbox_;
   mutable std::mutex mutex_;
   std::optional<WaitRecord> record_;
@@ -82,17 +82,24 @@ class HostMemory {
   static std::uint32_t load(const HostWord* w) { return w->load(std::memory_order_acquire); }
   static void store(HostWord* w, std::uint32_t v) { w->store(v, std::memory_order_release); }
   static std::uint32_t add(HostWord* w, std::uint32_t v) { return w->fetch_add(v, std::memory_order_acq_rel); }
-  static void store_line(HostPair* line, const Pack& pack, std::uint32_t epoch) {
+  static void store_halves(HostPair* a, HostPair* b, const Pack& pack, std::uint32_t epoch) {
     for (int w = 0; w < words_per_pack; ++w)
-      line[w].store(static_cast<std::uint64_t>(epoch) << 32 | pack.word[w], std::memory_order_release);
+      (w < 2 ? a[w] : b[w - 2])
+          .store(static_cast<std::uint64_t>(epoch) << 32 | pack.word[w], std::memory_order_release);
   }
-  static bool load_line(const HostPair* line, std::uint32_t epoch, Pack& pack) {
+  static bool load_halves(const HostPair* a, const HostPair* b, std::uint32_t epoch, Pack& pack) {
     for (int w = 0; w < words_per_pack; ++w) {
-      const std::uint64_t pair = line[w].load(std::memory_order_acquire);
+      const std::uint64_t pair = (w < 2 ? a[w] : b[w - 2]).load(std::memory_order_acquire);
       if (pair >> 32 != epoch) return false;
       pack.word[w] = static_cast<std::uint32_t>(pair);
     }
     return true;
+  }
+  static void store_line(HostPair* line, const Pack& pack, std::uint32_t epoch) {
+    store_halves(line, line + 2, pack, epoch);
+  }
+  static bool load_line(const HostPair* line, std::uint32_t epoch, Pack& pack) {
+    return load_halves(line, line + 2, epoch, pack);
   }
   static Pack load_pack(const HostWord* w) {
     Pack out;

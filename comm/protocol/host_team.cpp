@@ -34,8 +34,8 @@ bool run(HostMemory& m, Protocol protocol, const Call& call, const Lane& lane) {
       return run_lane<Protocol::push_islands>(m, call, lane);
     case Protocol::ring_ll:
       return run_lane<Protocol::ring_ll>(m, call, lane);
-    case Protocol::boards_ll:
-      return run_lane<Protocol::boards_ll>(m, call, lane);
+    case Protocol::boards:
+      return run_lane<Protocol::boards>(m, call, lane);
     case Protocol::quantised_two_stage:
       return run_lane<Protocol::quantised_two_stage>(m, call, lane);
     case Protocol::copied_two_stage:
@@ -71,8 +71,8 @@ std::string_view name_of(Protocol protocol) {
       return "push_islands";
     case Protocol::ring_ll:
       return "ring_ll";
-    case Protocol::boards_ll:
-      return "boards_ll";
+    case Protocol::boards:
+      return "boards";
     case Protocol::quantised_two_stage:
       return "quantised_two_stage";
     case Protocol::copied_two_stage:
@@ -90,8 +90,9 @@ HostRank::HostRank(const Capacity& c, const IslandPlan& islands)
       flags_(std::size_t{2} * c.blocks * static_cast<std::size_t>(c.ranks)),
       lines_(slots(c.ranks, c.packs)),
       hops_(slots(c.ranks - 1, lines_of_hop * shard_packs(c.packs, c.ranks))),
-      board_(slots(1, c.packs)),
+      board_(2 * detail::pairs_of_board(packs_in_pairs(c))),
       input_(c.packs),
+      shown_(std::size_t{2} * c.packs),
       reduced_(shard_packs(c.packs, c.ranks)),
       parts_(static_cast<std::size_t>(c.ranks) * shard_packs(c.packs, c.ranks)),
       gathered_(c.packs) {
@@ -107,6 +108,7 @@ HostRank::HostRank(const Capacity& c, const IslandPlan& islands)
   inbox_.crossings = crossings_.data();
   inbox_.hops = hops_.data();
   inbox_.board = board_.data();
+  inbox_.shown = shown_.data();
   inbox_.cells = cells_.data();
   inbox_.parts = parts_.data();
   inbox_.gathered = gathered_.data();

@@ -10,6 +10,7 @@
 #include <barrier>
 #include <cmath>
 
+#include "comm/protocol/boards.h"
 #include "comm/protocol/quantised.h"
 #include "comm/protocol/test_team.h"
 
@@ -22,13 +23,12 @@ using ::testing::Values;
 
 constexpr Protocol all[] = {Protocol::push_sentinel,   Protocol::push_ll,        Protocol::pull_one_stage,
                             Protocol::pull_two_stage,  Protocol::push_two_stage, Protocol::push_islands,
-                            Protocol::ring_ll,         Protocol::boards_ll,      Protocol::quantised_two_stage,
+                            Protocol::ring_ll,         Protocol::boards,         Protocol::quantised_two_stage,
                             Protocol::copied_two_stage};
 const auto protocols = ::testing::ValuesIn(all);
-const auto exact_protocols =
-    ::testing::Values(Protocol::push_sentinel, Protocol::push_ll, Protocol::pull_one_stage, Protocol::pull_two_stage,
-                      Protocol::push_two_stage, Protocol::push_islands, Protocol::ring_ll, Protocol::boards_ll,
-                      Protocol::copied_two_stage);
+const auto exact_protocols = ::testing::Values(
+    Protocol::push_sentinel, Protocol::push_ll, Protocol::pull_one_stage, Protocol::pull_two_stage,
+    Protocol::push_two_stage, Protocol::push_islands, Protocol::ring_ll, Protocol::boards, Protocol::copied_two_stage);
 
 using Setting = std::tuple<Protocol, int>;
 std::string setting_name(const ::testing::TestParamInfo<Setting>& info) {
@@ -222,7 +222,7 @@ std::string first_wait(Protocol protocol) {
   switch (protocol) {
     case Protocol::push_sentinel:
     case Protocol::push_ll:
-    case Protocol::boards_ll:
+    case Protocol::boards:
       return "the data of pack 0";
     case Protocol::push_two_stage:
     case Protocol::push_islands:
@@ -311,6 +311,27 @@ TEST(HostTeam, ProtocolsMayFollowEachOther) {
       words.fill(team.input(rank), rank, call);
       team.allreduce(rank, shape, out.data());
       if (!words.holds(out, shape.packs, call)) ++wrong;
+    }
+  });
+  EXPECT_EQ(wrong, 0);
+}
+
+// Boards show long messages with flags, short ones in pairs; each may follow the other.
+TEST(HostTeam, BoardsOfLongAndShortMessagesMayFollowEachOther) {
+  constexpr int ranks = 3;
+  const testing::Words words(ranks);
+  const Capacity capacity{ranks, 7000, 2};
+  const std::uint32_t most = packs_in_pairs(capacity);
+  ASSERT_LT(most, 6300U);
+  HostTeam team({capacity, 0xFFFFFFFBU});
+  std::atomic<int> wrong{0};
+  on_all_ranks(ranks, [&](int rank) {
+    std::vector<Pack> out(team.input(rank).size());
+    std::uint32_t call = 0;
+    for (const std::uint32_t packs : {most + 1, most, 5U, 7000U, most + 33, most + 1, 100U, most + 2}) {
+      words.fill(team.input(rank), rank, ++call);
+      team.allreduce(rank, {Protocol::boards, 0, packs, 1 + call % 2}, out.data());
+      if (!words.holds(out, packs, call)) ++wrong;
     }
   });
   EXPECT_EQ(wrong, 0);

@@ -12,6 +12,7 @@
 //   read(p), write(p, v)    a pack of memory that peers read or wrote, ordered by flags
 //   store_line(l, pack, e)  a pack as four pairs {word, epoch}
 //   load_line(l, e, pack)   whether all four pairs carry the epoch; then `pack` is what they hold
+//   store_halves(a, b, pack, e), load_halves(a, b, e, pack): the same with two pairs at `a` and two at `b`
 //   take(call, i)           pack i of the call's input; what is missing of the last one is zeros
 //   put(call, i, pack)      pack i of the call's output
 //   expose(call, i)         puts pack i of the input where peers read it: in own().input; nothing where it lies there
@@ -53,7 +54,8 @@ struct Inbox {
   Pack* reduced = nullptr;    // [pack of a shard]: two-stage pull, and copies
   Word* crossings = nullptr;  // [2 halves][island][pack of an island's shard][2 packs of fp32]: islands
   Pair* hops = nullptr;       // [2 halves][step][pack of a shard][3 packs of pairs]: ring
-  Pair* board = nullptr;      // [2 halves][pack] of four pairs: what this rank shows to all
+  Pair* board = nullptr;      // [2 halves][pack] of four pairs: what this rank shows to all, in short messages
+  Pack* shown = nullptr;      // [2 halves][pack]: in long ones
   Word* cells = nullptr;      // [2 stages][2 halves][source][group of a shard][17 packs]: quantised
   Pack* parts = nullptr;      // [source][pack of a shard]: copies
   Pack* gathered = nullptr;   // [pack]: copies of all sums

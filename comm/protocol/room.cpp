@@ -1,5 +1,6 @@
 #include "comm/protocol/room.h"
 
+#include "comm/protocol/boards.h"
 #include "comm/protocol/quantised.h"
 #include "comm/protocol/ring.h"
 
@@ -43,7 +44,10 @@ Room room_of(const Regions& regions, const Capacity& c) {
   }
   const std::size_t line = 2 * sizeof(Pack);  // a pack in pairs of data and epoch
   if (regions.hops) room.hops = sections.take(std::size_t{2} * (ranks - 1) * shard * lines_of_hop * line);
-  if (regions.board) room.board = sections.take(std::size_t{2} * c.packs * line);
+  if (regions.board) {
+    room.board = sections.take(2 * detail::pairs_of_board(packs_in_pairs(c)) * sizeof(std::uint64_t));
+    room.shown = sections.take(std::size_t{2} * c.packs * sizeof(Pack));
+  }
   if (regions.cells) {
     const std::size_t groups = shard_packs(groups_of(c.packs, values_per_pack), c.ranks);
     room.cells = sections.take(std::size_t{4} * ranks * groups * packs_of_slot * sizeof(Pack));

@@ -26,7 +26,7 @@ struct Regions {
 /// Offsets in bytes, each a multiple of 256. Regions that are not used have none, and take nothing.
 struct Room {
   std::size_t packs = 0, partials = 0, results = 0, lines = 0, input = 0, reduced = 0, exchange = 0;
-  std::size_t crossings = 0, hops = 0, board = 0, cells = 0, parts = 0, gathered = 0;
+  std::size_t crossings = 0, hops = 0, board = 0, shown = 0, cells = 0, parts = 0, gathered = 0;
   std::size_t flags = 0;     // [2 sets][block][peer] words
   std::size_t counters = 0;  // epoch, abort; and in a line of its own, entered
   std::size_t probe = 0;     // a word for each rank: whether memory is what it seems

@@ -20,7 +20,7 @@ constexpr bool run_lane(Memory& m, const Call& call, const Lane& lane) {
   if constexpr (P == Protocol::push_two_stage) return push_two_stage(m, call, lane);
   if constexpr (P == Protocol::push_islands) return push_islands(m, call, lane);
   if constexpr (P == Protocol::ring_ll) return ring_ll(m, call, lane);
-  if constexpr (P == Protocol::boards_ll) return boards_ll(m, call, lane);
+  if constexpr (P == Protocol::boards) return boards(m, call, lane);
   if constexpr (P == Protocol::quantised_two_stage) return quantised_two_stage(m, call, lane);
   if constexpr (P == Protocol::copied_two_stage) return copied_two_stage(m, call, lane);
 }

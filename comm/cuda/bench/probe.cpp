@@ -5,7 +5,6 @@
 
 #include "comm/backend.h"
 #include "comm/cuda/bench/rank_bench.h"
-#include "comm/cuda/own/peer_memory.h"
 #include "comm/dispatch.h"
 #include "model/base/error.h"
 #include "model/base/formatted.h"
@@ -72,13 +71,6 @@ std::vector<std::string> candidates() {
   return ids;
 }
 
-/// On all ranks alike.
-bool any_device_is_shared(Bootstrap& group) {
-  const std::string mine = ranks_on_my_device(group) > 1 ? "shared" : "";
-  const std::vector<std::string> all = group.all_gather(mine, "whether ranks share a GPU");
-  return std::find(all.begin(), all.end(), "shared") != all.end();
-}
-
 /// Rank 0's, on all.
 Selection agreed(const std::vector<MeasuredBackend>& backends, Bootstrap& group) {
   Measurement all;
@@ -104,14 +96,7 @@ Probe probe(const CommRequest& given, DType dtype, double seconds, Bootstrap& gr
   request.seconds_each = each / static_cast<double>(2 * request.sizes.size());
   Probe out;
   std::vector<MeasuredBackend> found;
-  const bool shared = any_device_is_shared(group);
   for (const std::string& id : ids) {
-    // Of eight probes of three ranks on two GPUs one stood still in a copy, which has to end before kernels that wait.
-    if (shared && id == "ce") {
-      out.notes.emplace_back(
-          "auto left ce out: ranks share a GPU, where its copies may stand behind kernels that wait");
-      continue;
-    }
     CommRequest one = given;
     one.backend = id;
     try {

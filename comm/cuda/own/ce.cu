@@ -1,4 +1,6 @@
 // ce: copy engines move the data, on streams beside the caller's; kernels only sum and meet. For messages of megabytes.
+// Where ranks share a device, a rank's kernel that waits has been seen to hold up copies of those it waits for. There
+// the threads of one kernel copy, as in every other backend.
 #include <algorithm>
 
 #include "comm/cuda/handles.h"
@@ -55,10 +57,7 @@ Event make_marker() {
 class CopyEngineComm final : public OwnComm {
  public:
   CopyEngineComm(const OwnKind& kind, const CommRequest& request, Bootstrap& group) : OwnComm(kind, request, group) {
-    // Copies within one device gain nothing beside each other, and many streams of many ranks may share a queue, where
-    // a copy would stand behind a kernel that waits for it.
-    const int sides = shares_device() ? 0 : std::min(group.ranks() - 1, most_sides);
-    for (int s = 0; s < sides; ++s) sides_.push_back({make_stream(), make_marker()});
+    for (int s = 0; s < std::min(group.ranks() - 1, most_sides); ++s) sides_.push_back({make_stream(), make_marker()});
     forked_ = make_marker();
     // The first copy between two places may need kernels of the driver, and the other device: not while ranks wait on
     // it.
@@ -132,11 +131,11 @@ class CopyEngineComm final : public OwnComm {
     if (rehearses()) return;
     const DeviceGroup& group = device_group();
     const int ranks = group.capacity.ranks;
-    if (!sides_.empty()) check(cudaEventRecord(forked_.get(), stream), "forking");
+    check(cudaEventRecord(forked_.get(), stream), "forking");
     for (const Side& side : sides_) check(cudaStreamWaitEvent(side.stream.get(), forked_.get()), "forking");
     for (int k = 1; k < ranks; ++k) {
       const std::size_t turn = static_cast<std::size_t>(k - 1);
-      work((group.rank + k) % ranks, sides_.empty() ? stream : sides_[turn % sides_.size()].stream.get());
+      work((group.rank + k) % ranks, sides_[turn % sides_.size()].stream.get());
     }
     for (const Side& side : sides_) {
       check(cudaEventRecord(side.done.get(), side.stream.get()), "joining");
@@ -151,12 +150,17 @@ class CopyEngineComm final : public OwnComm {
 }  // namespace
 
 std::unique_ptr<DeviceComm> open_ce(const CommRequest& request, Bootstrap& group) {
-  OwnKind kind{.id = "ce", .launch = launch_sum, .inbox_bytes = std::size_t{64} << 20, .sums_otherwise = true};
+  OwnKind kind{.id = "ce", .inbox_bytes = std::size_t{64} << 20};
   kind.regions = own_regions("ce", request.own, 1);
-  kind.note =
-      "copies by copy engines, sums by a kernel: fp32 in rank order, rounded once; equal bits on all ranks and in "
-      "every "
-      "run";
+  const std::string sums = "fp32 sums in rank order, rounded once; equal bits on all ranks and in every run";
+  if (any_device_is_shared(group)) {
+    kind.launch = launch_own<protocol::Protocol::copied_two_stage>;
+    kind.note = "ranks share a GPU, so a kernel copies instead of copy engines; " + sums;
+    return std::make_unique<OwnComm>(kind, request, group);
+  }
+  kind.launch = launch_sum;
+  kind.sums_otherwise = true;
+  kind.note = "copies by copy engines; " + sums;
   return std::make_unique<CopyEngineComm>(kind, request, group);
 }
 

@@ -127,15 +127,21 @@ class DeviceMemory {
   }
   __device__ static Pack load_pack(const Word* w) { return load_system_pack(w); }
   __device__ static void store_pack(Word* w, const Pack& pack) { store_system_pack(w, pack); }
-  __device__ static void store_line(Pair* line, const Pack& pack, std::uint32_t epoch) {
-    store_system_pack(line, {{pack.word[0], epoch, pack.word[1], epoch}});
-    store_system_pack(line + 2, {{pack.word[2], epoch, pack.word[3], epoch}});
+  __device__ static void store_halves(Pair* a, Pair* b, const Pack& pack, std::uint32_t epoch) {
+    store_system_pack(a, {{pack.word[0], epoch, pack.word[1], epoch}});
+    store_system_pack(b, {{pack.word[2], epoch, pack.word[3], epoch}});
   }
-  __device__ static bool load_line(const Pair* line, std::uint32_t epoch, Pack& pack) {
-    const Pack low = load_system_pack(line);
-    const Pack high = load_system_pack(line + 2);
+  __device__ static bool load_halves(const Pair* a, const Pair* b, std::uint32_t epoch, Pack& pack) {
+    const Pack low = load_system_pack(a);
+    const Pack high = load_system_pack(b);
     pack = {{low.word[0], low.word[2], high.word[0], high.word[2]}};
     return low.word[1] == epoch && low.word[3] == epoch && high.word[1] == epoch && high.word[3] == epoch;
+  }
+  __device__ static void store_line(Pair* line, const Pack& pack, std::uint32_t epoch) {
+    store_halves(line, line + 2, pack, epoch);
+  }
+  __device__ static bool load_line(const Pair* line, std::uint32_t epoch, Pack& pack) {
+    return load_halves(line, line + 2, epoch, pack);
   }
   __device__ static Pack read(const Pack* p) { return load_system_pack(p); }
   __device__ static void write(Pack* p, const Pack& v) { store_system_pack(p, v); }

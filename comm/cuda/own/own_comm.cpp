@@ -122,6 +122,7 @@ void OwnComm::describe_group(std::uint32_t first_epoch) {
     inbox.crossings = words(room_.crossings);
     inbox.hops = place.operator()<std::uint64_t>(r, room_.hops);
     inbox.board = place.operator()<std::uint64_t>(r, room_.board);
+    inbox.shown = place.operator()<protocol::Pack>(r, room_.shown);
     inbox.cells = words(room_.cells);
     inbox.parts = place.operator()<protocol::Pack>(r, room_.parts);
     inbox.gathered = place.operator()<protocol::Pack>(r, room_.gathered);

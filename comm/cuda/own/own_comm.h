@@ -65,7 +65,6 @@ class OwnComm : public DeviceComm {
   /// A grid for `packs` places of work, at most those blocks that fit beside each other on shared devices.
   Grid grid_for(std::uint32_t packs) const;
   std::int32_t next_site() { return site_++; }
-  bool shares_device() const { return sharing_ > 1; }
   void check_own_sums();
 
  private:

@@ -252,4 +252,10 @@ int ranks_on_my_device(Bootstrap& group) {
   return static_cast<int>(std::count(all.begin(), all.end(), mine));
 }
 
+bool any_device_is_shared(Bootstrap& group) {
+  const std::string mine = ranks_on_my_device(group) > 1 ? "shared" : "";
+  const std::vector<std::string> all = group.all_gather(mine, "whether ranks share a GPU");
+  return std::find(all.begin(), all.end(), "shared") != all.end();
+}
+
 }  // namespace specstep::comm

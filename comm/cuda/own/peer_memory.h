@@ -39,5 +39,7 @@ class PeerMemory {
 
 /// Ranks of the group whose device is that of this rank, itself included. Every rank calls it.
 int ranks_on_my_device(Bootstrap& group);
+/// Whether any ranks of the group share a device: the same on all. Every rank calls it.
+bool any_device_is_shared(Bootstrap& group);
 
 }  // namespace specstep::comm
