@@ -10,7 +10,7 @@ std::string accuracy_page(const std::string& tables, const std::string& configs)
 
 Printed by `comm_accuracy traces/comm configs`, a program of the test build; a test fails when this page
 is out of date. Errors are predicted / measured - 1. Whole passes on H200 are in [performance.md](performance.md): of ten
-decode and verify passes (2026-11-29, nothing fitted to them) half are within 2.0 %, the worst is off by -8.6 %.
+decode and verify passes (2026-11-29, nothing fitted to them) half are within 1.1 %, the worst is off by -8.6 %.
 
 What was fitted, and to what (each such number says so in its fabric file):
 
@@ -22,7 +22,8 @@ What was fitted, and to what (each such number says so in its fabric file):
 - NCCL: the constants are NCCL's own. Hops through shared host memory use two constants fitted on 2 H200 with peer access off; "NCCL,
   dual Turin, as it comes" is a prediction with them. On the two H200 of the project's own measurements three bases were fitted to four
   rows of NCCL 2.28.3 (9.72 us of 458,752 B; symmetric windows 2,048, 43,008 and 458,752 B); they change what its choice costs there, not
-  the choice. The other rows of 2.28.3 up to 1 MiB and all of 2.28.9, measured later, are held out: each is within 20 %.
+  the choice. The other rows of 2.28.3 up to 1 MiB and all of 2.28.9, measured later, are held out: each is within 20 %. The base of the
+  ring would suit another H200 host with two GPUs as well ("NCCL, H200 NVSwitch"), but not its rows of four and eight.
 - specstep's own kernels on H200: nine constants, each to one row ("Own kernels, fitted to"): four of 14,336 B, two of
   458,752 B and one of 229,376 B on two GPUs, one of four GPUs, one with a norm. All rows of rsag, ring, island and nccl_dev, all but
   one of four GPUs and all other sizes are held out: up to 1 MiB each is within 20 %. What counts how often (comm/own_price.cpp)

@@ -132,7 +132,7 @@ Variant over_boards_with_flags(const Topology& t, const Call& call, double block
   const Times x(k, t, call.ranks);
   const double fences = x.fence + (blocks - 1) * k.host_fence_us.value * us;
   Variant v{host_broadcast(call.ranks), carrier(Wire::plain, with_flags, x.step + x.more + fences)};
-  v.schedule.name += " with flags";
+  v.schedule.name += ", flags";
   Phase look = v.schedule.phases.back();
   look.name = "look for flags";
   for (Transfer& transfer : look.transfers) transfer.from = transfer.to = {0, 0, 1};
@@ -197,14 +197,22 @@ Variant completed(Variant v, const Call& call, double blocks) {
   return v;
 }
 
-/// The kernel takes pairs or flags by the size.
-Prepared boards_price(const Topology& topology, const Call& call) {
+/// The longest message that hostbc shows in pairs.
+std::int64_t bytes_in_pairs(int ranks) {
+  const protocol::Capacity room{ranks, std::numeric_limits<std::uint32_t>::max(), 1};
+  return std::int64_t{protocol::packs_in_pairs(room)} * std::int64_t{sizeof(protocol::Pack)};
+}
+
+Variant boards_with_flags(const Topology& topology, const Call& call) {
   const double blocks = std::min(blocks_of(call), double{protocol::blocks_with_flags});
-  const Variant flags = completed(over_boards_with_flags(topology, call, blocks), call, blocks);
-  const protocol::Capacity room{call.ranks, std::numeric_limits<std::uint32_t>::max(), 1};
-  return [most = std::int64_t{protocol::packs_in_pairs(room)} * std::int64_t{sizeof(protocol::Pack)},
-          pairs = priced_schedules(topology, own_variants("hostbc", topology, call)),
-          longer = priced_schedules(topology, {flags})](const Call& now) {
+  return completed(over_boards_with_flags(topology, call, blocks), call, blocks);
+}
+
+/// The kernel takes pairs or flags by the size.
+Prepared boards_price(const Topology& topology, Call call) {
+  call.bytes = bytes_in_pairs(call.ranks);
+  return [most = call.bytes, pairs = priced_schedules(topology, own_variants("hostbc", topology, call)),
+          longer = priced_schedules(topology, {boards_with_flags(topology, call)})](const Call& now) {
     return now.bytes <= most ? pairs(now) : longer(now);
   };
 }
@@ -212,6 +220,7 @@ Prepared boards_price(const Topology& topology, const Call& call) {
 }  // namespace
 
 std::vector<Variant> own_variants(const std::string& id, const Topology& topology, const Call& call) {
+  if (id == "hostbc" && call.bytes > bytes_in_pairs(call.ranks)) return {boards_with_flags(topology, call)};
   Variant v = completed(own_variant(id, topology, call), call, blocks_of(call));
   if (call.norm && id != "pull1") v.carrier.kernel.fixed += topology.spec().gpu.own_kernels->norm_us.value * us;
   return {std::move(v)};
