@@ -29,7 +29,8 @@ void RankPass::compute(const GroupedGemm& op) {
                    .pairs = pair_rows(),
                    .grouping = grouping(),
                    .weight = weight(),
-                   .clear = down && experts_each() < model().mlp.experts},
+                   .clear = down && experts_each() < model().mlp.experts,
+                   .settled = down},  // the first product lies between
                   real(), stream());
 }
 

@@ -58,15 +58,17 @@ __device__ inline float e8m0_value(std::uint32_t code) { return __uint_as_float(
 __device__ inline float clamp_whole(float v, float most) { return fminf(fmaxf(rintf(v), -most), most); }
 __device__ inline __half half_of(float v) { return __float2half_rn(fminf(fmaxf(v, -65504.0F), 65504.0F)); }
 
-/// Code of a value that was divided by its scale. int4 is kept as value + 8.
+/// Code of a value that was divided by its scale. int4 is kept as a sign and a magnitude.
 __device__ inline std::uint32_t code_of(float v, DType type) {
   switch (type) {
     case DType::fp8:
       return e4m3_code(v);
     case DType::int8:
       return static_cast<std::uint32_t>(static_cast<int>(clamp_whole(v, 127))) & 0xFF;
-    case DType::int4:
-      return static_cast<std::uint32_t>(static_cast<int>(clamp_whole(v, 7)) + 8);
+    case DType::int4: {
+      const int whole = static_cast<int>(clamp_whole(v, 7));
+      return static_cast<std::uint32_t>(whole < 0 ? 8 - whole : whole);
+    }
     case DType::nvfp4:
     case DType::mxfp4:
       return e2m1_code(v);
@@ -82,7 +84,7 @@ __device__ inline float value_of(std::uint32_t code, DType type) {
     case DType::int8:
       return static_cast<float>(static_cast<std::int8_t>(code));
     case DType::int4:
-      return static_cast<float>(static_cast<int>(code) - 8);
+      return static_cast<float>(code & 8 ? -static_cast<int>(code & 7) : static_cast<int>(code));
     case DType::nvfp4:
     case DType::mxfp4:
       return e2m1_value(code);
@@ -139,13 +141,9 @@ __device__ inline float value_at(const StoredView& m, std::int64_t matrix, std::
   const int place =
       place_in_tile(layout, static_cast<int>(row % tile_rows), static_cast<int>((m.lead + col) % tile_cols(layout)));
   const std::uint8_t* tile = tile_at(m, matrix, row, m.lead + col);
-  std::uint32_t code = 0;
-  if (layout == Layout::bytes)
-    code = tile[place];
-  else if (scattered(m.type))
-    code = gather_e2m1(reinterpret_cast<const std::uint16_t*>(tile)[place / 4], place % 4);
-  else
-    code = (tile[place / 2] >> (place % 2 * 4)) & 0xFU;
+  const std::uint32_t code =
+      layout == Layout::bytes ? tile[place]
+                              : gather_code(m.type, reinterpret_cast<const std::uint32_t*>(tile)[place / 8], place % 8);
   return value_of(code, m.type) * scale_at(m, matrix, row, col);
 }
 

@@ -21,7 +21,8 @@ template <class Value>
 __global__ void __launch_bounds__(32 * plain_warps) multiply_plain(const ProductJob job) {
   extern __shared__ __align__(16) unsigned char shared[];
   wait_for_predecessor();
-  const BlockWork work(job, reinterpret_cast<int2*>(shared));
+  BlockWork work(job, reinterpret_cast<int2*>(shared));
+  work.read();
   const int lane = static_cast<int>(threadIdx.x) % 32, warp = static_cast<int>(threadIdx.x) / 32;
   for (int i = work.begin(); i < work.end(); ++i) {
     const Stretch item = work.from(i);
@@ -127,6 +128,7 @@ void grouped_product(const GroupedProduct& call, Real real, cudaStream_t stream)
   job.share = narrow(call.share, "rows that share one");
   job.out = call.out, job.out_stride = call.out_stride, job.f32_out = real == Real::f32;
   job.pair_of = call.grouping.pair_of;
+  job.settled = call.settled;
   job.spans = reinterpret_cast<const int2*>(call.grouping.spans);
   job.max_slots = narrow(std::min(w.count, call.pairs), "experts");
   job.pairs = narrow(call.pairs, "pairs");

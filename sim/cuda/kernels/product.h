@@ -28,6 +28,9 @@ struct GroupedProduct {
   Grouping grouping;
   StoredMatrix weight;  // count: local experts; rows n, cols k
   bool clear = false;
+  /// The grouping was not written by the kernel before this one on the stream, but earlier: weights may be read while
+  /// that one still runs. Kernels that begin early let the next one begin only once those before them have ended.
+  bool settled = false;
 };
 void grouped_product(const GroupedProduct& call, Real real, cudaStream_t stream);
 

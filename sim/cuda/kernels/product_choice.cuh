@@ -5,6 +5,7 @@
 
 #include "sim/cuda/kernels/product_many.cuh"
 #include "sim/cuda/kernels/product_mma.cuh"
+#include "sim/cuda/kernels/product_stream.cuh"
 
 namespace specstep::cuda {
 
@@ -14,9 +15,10 @@ void launch_product(const ProductJob& job, double average_rows, cudaStream_t str
   // The rows of a dense product are known, those of experts scatter about their average.
   const double many = job.spans ? 6 : mma_rows;
   constexpr int long_tiles = 24;
-  if (average_rows > many && suits_many(job))
-    launch_many<Codec>(job, stream);
-  else if (Codec::long_chunks && job.weight.tiling.col_tiles >= long_tiles)
+  if (average_rows > many && suits_many(job)) return launch_many<Codec>(job, stream);
+  if constexpr (Codec::small)
+    if (suits_stream(job) && launch_stream<Codec>(job, average_rows, stream)) return;
+  if (Codec::long_chunks && job.weight.tiling.col_tiles >= long_tiles)
     launch_mma<std::conditional_t<Codec::long_chunks, LongChunks<Codec>, Codec>>(job, average_rows, stream);
   else
     launch_mma<Codec>(job, average_rows, stream);

@@ -39,19 +39,25 @@ struct TileCodec {
   static constexpr bool long_chunks = false;                // LongChunks is faster where rows are long
 };
 
-/// Four-bit integers, kept as value + 8. The four bits in the lowest places of a bf16, or the next four, are code *
-/// 2^-133 or 2^-129: its exponent's last place goes on counting where its mantissa ends.
+/// Four-bit integers, kept as sign and magnitude: three bits of a bf16's mantissa with an exponent of 0 are magnitude *
+/// 2^-129.
 struct Int4Codec : TileCodec {
   static constexpr int bits = 4, cols = 64, scale_cols = 32;
-  static constexpr float unit = 64;
+  static constexpr float unit = 4;
   using Scale = std::uint32_t;  // bf16
   static __device__ void unpack(const std::uint32_t (&words)[4], int step, std::uint32_t (&a)[4]) {
-    constexpr std::uint32_t low = 0x000F000F, next = 0x00F000F0, minus_eighth = 0xBE00BE00;
-    const std::uint32_t w = words[step], lower_row = w >> 8;
-    a[0] = fma_pair(w & low, 0x7F007F00, minus_eighth);  // times 2^127
-    a[2] = fma_pair(w & next, 0x7D007D00, minus_eighth);
-    a[1] = fma_pair(lower_row & low, 0x7F007F00, minus_eighth);
-    a[3] = fma_pair(lower_row & next, 0x7D007D00, minus_eighth);
+    unpack_small(words[step], a);
+    for (std::uint32_t& pair : a) pair = fma_pair(pair, 0x7F007F00, 0x80008000);  // times 2^127
+  }
+  static constexpr bool small = true;
+  static constexpr float small_unit = 0x1p65F;
+  static __device__ void unpack_small(std::uint32_t w, std::uint32_t (&a)[4]) {
+    constexpr std::uint32_t code = 0x80708070;
+    const std::uint32_t lower_row = __funnelshift_l(w, w, 8);
+    a[0] = w & code;
+    a[2] = (w << 4) & code;
+    a[1] = lower_row & code;
+    a[3] = (lower_row << 4) & code;
   }
   static __device__ float2 scale(Scale raw) { return {__uint_as_float(raw << 16), __uint_as_float(raw & 0xFFFF0000)}; }
 };

@@ -1,6 +1,7 @@
 // Matrices made on the device are those of the host, bit for bit.
 #include <gtest/gtest.h>
 
+#include <bit>
 #include <set>
 
 #include "model/base/formatted.h"
@@ -173,18 +174,27 @@ TEST(Layout, TilesHoldEachCodeOnceWhereItsThreadReads) {
 TEST(Layout, ScatteredCodesAreShiftedToTheirPlaces) {
   for (std::uint32_t code = 0; code < 16; ++code) {
     const std::uint32_t expected = (code >> 3) << 15 | (code & 7) << 6;
-    const auto half = [&](int place) { return scatter_e2m1(code, place); };
+    const auto half = [&](int place) { return scatter_code(DType::mxfp4, code, place); };
     EXPECT_EQ(half(0), expected);
     EXPECT_EQ(((half(1) << 1) & 0x8000) | ((half(1) << 3) & 0x01C0), expected);
     EXPECT_EQ((half(2) << 6) & 0x81C0, expected);
     EXPECT_EQ(((half(3) << 2) & 0x8000) | ((half(3) >> 4) & 0x01C0), expected);
-    std::uint32_t others = 0;
-    for (int place = 0; place < 4; ++place) {
-      EXPECT_EQ(gather_e2m1(half(place) | (scatter_e2m1(15, place) ^ 0xFFFF), place), code) << place;
-      EXPECT_EQ(others & scatter_e2m1(15, place), 0U) << place;
-      others |= scatter_e2m1(15, place);
+    for (int place = 0; place < 4; ++place)
+      EXPECT_EQ(scatter_code(DType::mxfp4, code, place + 4), half(place) << 16) << place;
+    for (int place = 0; place < 8; ++place) {
+      const std::uint32_t turned = std::rotl(scatter_code(DType::int4, code, place), place % 4 * 4);
+      EXPECT_EQ(turned, ((code >> 3) << 15 | (code & 7) << 4) << place / 4 * 16) << place;
     }
-    EXPECT_EQ(others, 0xFFFFU);
+    for (const DType type : {DType::int4, DType::mxfp4, DType::nvfp4}) {
+      std::uint32_t others = 0;
+      for (int place = 0; place < 8; ++place) {
+        const std::uint32_t own = scatter_code(type, 15, place);
+        EXPECT_EQ(gather_code(type, scatter_code(type, code, place) | ~own, place), code) << place;
+        EXPECT_EQ(others & own, 0U) << place;
+        others |= own;
+      }
+      EXPECT_EQ(others, ~0U);
+    }
   }
 }
 

@@ -45,18 +45,27 @@ constexpr int place_in_tile(Layout layout, int row, int col) {
   return (lane * 4 + step * 2 + lower_row) * 4 + of_four / 2 + 2 * (of_four % 2);
 }
 
-/// Codes of e2m1 do not lie as nibbles within a half of their word. bf16 has its sign at bit 15 and the last of its
-/// exponent and the first of its mantissa at bits 8 to 6: a code whose three lower bits stay together and as far from
-/// the sign gets there by one shift, or none. Two of the four in a half lie so; of the other two, which fill what is
-/// left, sign and rest are shifted apart.
-constexpr bool scattered(DType type) { return type == DType::mxfp4 || type == DType::nvfp4; }
-constexpr int e2m1_sign(int place) { return (0xD9EF >> (4 * place)) & 15; }
-constexpr int e2m1_rest(int place) { return (0xA036 >> (4 * place)) & 15; }
-constexpr std::uint32_t scatter_e2m1(std::uint32_t code, int place) {
-  return (code >> 3) << e2m1_sign(place) | (code & 7) << e2m1_rest(place);
+/// Four-bit codes are a sign and three bits, and do not lie as nibbles within their word of eight. bf16 has its sign at
+/// bit 15, the last of its exponent at bit 7 and its mantissa below; a register of the tensor cores holds two. Integers
+/// become numbers wherever their three bits lie up to bit 7, at bits 6 to 4 here: turning the word by 4 places brings
+/// the next two codes there. e2m1 needs bits 8 to 6: a code whose three lower bits stay together and as far from the
+/// sign gets there by one shift, or none. Two of the four in a half lie so; of the other two, which fill what is left,
+/// sign and rest are shifted apart.
+struct CodePlace {
+  int sign, rest;  // bits of the word
+};
+constexpr CodePlace place_of_code(DType type, int place) {
+  const int half = place / 4 * 16, at = place % 4;
+  if (type == DType::int4) return {half + 15 - 4 * at, (half + 36 - 4 * at) % 32};
+  return {half + ((0xD9EF >> (4 * at)) & 15), half + ((0xA036 >> (4 * at)) & 15)};
 }
-constexpr std::uint32_t gather_e2m1(std::uint32_t half, int place) {
-  return (half >> e2m1_sign(place) & 1) << 3 | (half >> e2m1_rest(place) & 7);
+constexpr std::uint32_t scatter_code(DType type, std::uint32_t code, int place) {
+  const CodePlace to = place_of_code(type, place);
+  return (code >> 3) << to.sign | (code & 7) << to.rest;
+}
+constexpr std::uint32_t gather_code(DType type, std::uint32_t word, int place) {
+  const CodePlace from = place_of_code(type, place);
+  return (word >> from.sign & 1) << 3 | (word >> from.rest & 7);
 }
 
 /// How a scale is stored.

@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <cstring>
 
 #include "sim/cuda/kernels/product_launch.cuh"
 #include "sim/cuda/kernels/product_slab.cuh"
@@ -82,16 +81,6 @@ __device__ void multiply_slab(int rows, const unsigned char* tiles, const __nv_b
     multiply_slab<Codec, 3>(tiles, inputs, scale, lane, sums);
   else
     multiply_slab<Codec, many_rows / 8>(tiles, inputs, scale, lane, sums);
-}
-
-/// Two bf16 of a fragment's row and neighbouring columns to a column's two neighbouring rows: thread l gets those of
-/// column l / 4 and rows 2 (l % 4) and the next.
-__device__ inline std::uint32_t turned(float first, float second) {
-  const __nv_bfloat162 pair = __floats2bfloat162_rn(first, second);
-  std::uint32_t in, out;
-  std::memcpy(&in, &pair, 4);
-  asm("movmatrix.sync.aligned.m8n8.trans.b16 %0, %1;" : "=r"(out) : "r"(in));
-  return out;
 }
 
 /// A warp's sums of an item to the output.

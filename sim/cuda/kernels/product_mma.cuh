@@ -100,7 +100,8 @@ __global__ void __launch_bounds__(32 * most_warps, 1) multiply(const ProductJob 
   unsigned char* totals = shared + shape.warps * ring_bytes<Codec>;
   auto* staged = reinterpret_cast<__nv_bfloat16*>(totals + shape.sum_bytes);
   wait_for_predecessor();
-  const BlockWork work(job, reinterpret_cast<int2*>(staged + shape.stage_values));
+  BlockWork work(job, reinterpret_cast<int2*>(staged + shape.stage_values));
+  work.read();
   Stage<Codec> stage(job, shape, work, staged, shape.chunks * Chunk<Codec>::cols,
                      Chunk<Codec>::cols << shape.along_shift);
   const WarpPlace place(shape);

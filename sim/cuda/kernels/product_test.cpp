@@ -130,9 +130,9 @@ void check_grouped(const Case& c, Real real) {
   const std::int64_t in_stride = w.cols + c.in_pad, out_stride = w.rows + 8;
   const std::int64_t in_rows = (routing.pairs + c.share - 1) / c.share;
   const Activations in(numbers(in_rows * in_stride, 1), real), out(routing.pairs * out_stride, real);
-  grouped_product(
-      {in.get(), in_stride, c.share, out.get(), out_stride, routing.pairs, on_device.get(), matrix.get(), c.others > 0},
-      real, nullptr);
+  GroupedProduct call{in.get(),      in_stride,       c.share,      out.get(),   out_stride,
+                      routing.pairs, on_device.get(), matrix.get(), c.others > 0};
+  grouped_product(call, real, nullptr);
   const std::vector<float> x = in.values(), weights = matrix.unpacked(), got = out.values();
 
   Difference difference;
@@ -148,6 +148,10 @@ void check_grouped(const Case& c, Real real) {
                      &got[static_cast<std::size_t>(pair * out_stride)]);
     }
   const std::string what = formatted("{}, {}", c.name, real == Real::f32 ? "f32" : "bf16");
+  const Activations early(routing.pairs * out_stride, real);
+  call.out = early.get(), call.settled = true;
+  grouped_product(call, real, nullptr);
+  EXPECT_EQ(early.bytes(), out.bytes()) << what << ": weights that are read early";
   EXPECT_LT(difference.nmse(), limit_of(real)) << what << "; worst at " << difference.where;
   const float untouched = real == Real::f32 ? std::bit_cast<float>(0xA5A5A5A5U) : bf16_value(0xA5A5);
   for (std::int64_t p = 0; p < routing.pairs; ++p)
@@ -281,6 +285,31 @@ TEST_F(Products, OfARowDoNotDependOnOtherRows) {
   ASSERT_TRUE(place >= among.begin[2] && place < among.begin[3]) << "row 0 is to be one of expert 2";
   const std::vector<std::uint8_t> a = one.bytes(), b = many.bytes();
   EXPECT_TRUE(std::equal(a.begin(), a.end(), b.begin()));
+}
+
+// Where weights are read before the kernel before ends, the input is not.
+TEST_F(Products, OfASettledGroupingWaitForTheirInput) {
+  constexpr std::int64_t hidden = 2048, width = 256, pairs = 12;
+  const Routing routing({3, 0, 1, 5, 2, 1});
+  const DeviceRouting grouping(routing);
+  const TestMatrix up({int4, 6, width, hidden}, Real::bf16), down({int4, 6, hidden, width}, Real::bf16);
+  const Activations in(numbers(pairs * hidden, 3), Real::bf16), between(pairs * width, Real::bf16);
+  const Activations expected(pairs * hidden, Real::bf16);
+  const auto put = [&](const StoredMatrix& w, const Activations& from, const Activations& to, bool settled) {
+    GroupedProduct call{from.get(), w.cols, 1, to.get(), w.rows, pairs, grouping.get(), w};
+    call.settled = settled;
+    grouped_product(call, Real::bf16, nullptr);
+  };
+  put(up.get(), in, between, false);
+  comm::check(cudaDeviceSynchronize(), "first product");
+  put(down.get(), between, expected, false);
+  const std::vector<std::uint8_t> bytes = expected.bytes();
+  for (int i = 0; i < 50; ++i) {
+    const Activations now(pairs * width, Real::bf16), out(pairs * hidden, Real::bf16);
+    put(up.get(), in, now, false);
+    put(down.get(), now, out, true);
+    ASSERT_EQ(out.bytes(), bytes) << "at repetition " << i;
+  }
 }
 
 // A captured product follows the router: the graph is made with one routing and replayed with another.

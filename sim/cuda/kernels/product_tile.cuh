@@ -1,6 +1,8 @@
 // A chunk of a stored matrix times the staged tokens.
 #pragma once
 
+#include <cstring>
+
 #include "sim/cuda/kernels/product_stage.cuh"
 
 namespace specstep::cuda {
@@ -12,6 +14,16 @@ __device__ inline void mma_16816(float (&d)[4], const std::uint32_t (&a)[4], uin
       "%3};"
       : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
       : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b.x), "r"(b.y));
+}
+
+/// Two bf16 of a fragment's row and neighbouring columns to a column's two neighbouring rows: thread l gets those of
+/// column l / 4 and rows 2 (l % 4) and the next.
+__device__ inline std::uint32_t turned(float first, float second) {
+  const __nv_bfloat162 pair = __floats2bfloat162_rn(first, second);
+  std::uint32_t in, out;
+  std::memcpy(&in, &pair, 4);
+  asm("movmatrix.sync.aligned.m8n8.trans.b16 %0, %1;" : "=r"(out) : "r"(in));
+  return out;
 }
 
 /// What a thread reads of a chunk: 16 bytes of a tile, or of each of rows g and g + 8.

@@ -18,13 +18,15 @@ struct ProductJob {
   void* out = nullptr;
   std::int64_t out_stride = 0;
   bool f32_out = false;
+  bool settled = false;  // as GroupedProduct's
   const std::int32_t* pair_of = nullptr;
   const int2* spans = nullptr;
   int pairs = 0;  // capacity of pair_of
   int dense_rows = 0, dense_each = 0;
-  int max_slots = 0;  // dense: all slots
-  int cap = 1;        // rows that a block works on at once
-  int row_items = 1;  // items of a slot: stretches of the matrix's rows
+  int max_slots = 0;               // dense: all slots
+  int cap = 1;                     // rows that a block works on at once
+  int row_items = 1;               // items of a slot: stretches of the matrix's rows
+  unsigned row_items_inverse = 0;  // divides by them, where not 0
   StoredView weight{};
 };
 
@@ -37,6 +39,12 @@ struct Stretch {
 /// Most items that a launch can have.
 inline std::int64_t items_of(const ProductJob& job) { return static_cast<std::int64_t>(job.max_slots) * job.row_items; }
 
+/// The divisor's inverse for a multiplication of 32 bits, exact for the items that there can be; else 0.
+inline unsigned inverse_of_row_items(const ProductJob& job) {
+  const std::int64_t each = job.row_items, all = std::int64_t{1} << 32;
+  return each > 1 && items_of(job) * each < all ? static_cast<unsigned>((all + each - 1) / each) : 0;
+}
+
 inline constexpr int most_pairs_listed = 2048;
 
 /// Shared memory for what a block keeps of the grouping.
@@ -48,22 +56,24 @@ inline int list_bytes(const ProductJob& job) {
 /// The items of one block: a stretch of all, so that neighbours share their rows.
 class BlockWork {
  public:
-  /// Called by all threads. `list` is shared memory of list_bytes.
-  __device__ BlockWork(const ProductJob& job, int2* list) : job_(job), list_(list), pair_of_(job.pair_of) {
-    if (job.spans) {
-      const int thread = static_cast<int>(threadIdx.x), threads = static_cast<int>(blockDim.x);
-      for (int i = thread; i <= job.max_slots; i += threads) list[i] = job.spans[i];
-      if (job.pairs <= most_pairs_listed) {
-        auto* pairs = reinterpret_cast<std::int32_t*>(list + job.max_slots + 1);
-        for (int i = thread; i < job.pairs; i += threads) pairs[i] = job.pair_of[i];
-        pair_of_ = pairs;
-      }
-      __syncthreads();
-      slots_ = list[0].x;
-    } else {
-      slots_ = job.max_slots;
-    }
-    const unsigned items = static_cast<unsigned>(slots_) * static_cast<unsigned>(job.row_items);
+  /// `list` is shared memory of list_bytes.
+  __device__ BlockWork(const ProductJob& job, int2* list) : job_(job), list_(list), pair_of_(job.pair_of) {}
+
+  /// Asks for the grouping, which may be written yet: read() finds it near.
+  __device__ void foresee() const {
+    if (!job_.spans) return;
+    const int thread = static_cast<int>(threadIdx.x), spans = thread * 16, pairs = thread * 32;
+    if (spans <= job_.max_slots) asm volatile("prefetch.global.L2 [%0];" ::"l"(job_.spans + spans));
+    if (pairs < job_.pairs) asm volatile("prefetch.global.L2 [%0];" ::"l"(job_.pair_of + pairs));
+  }
+
+  /// Reads the grouping. Called by all threads; a barrier of the block.
+  __device__ void read() {
+    slots_ = job_.max_slots;
+    if (job_.spans) keep_grouping();
+    __syncthreads();
+    if (job_.spans) slots_ = list_[0].x;
+    const unsigned items = static_cast<unsigned>(slots_) * static_cast<unsigned>(job_.row_items);
     const unsigned each = items / gridDim.x, more = items - each * gridDim.x;
     begin_ = static_cast<int>(each * blockIdx.x + min(blockIdx.x, more));
     end_ = begin_ + static_cast<int>(each + (blockIdx.x < more ? 1 : 0));
@@ -74,7 +84,10 @@ class BlockWork {
 
   /// The items of this block from `item` on that are of the same slot.
   __device__ Stretch from(int item) const {
-    const int slot = item / job_.row_items, begin = item - slot * job_.row_items;
+    const int slot = job_.row_items_inverse == 0
+                         ? item / job_.row_items
+                         : static_cast<int>(__umulhi(static_cast<unsigned>(item), job_.row_items_inverse));
+    const int begin = item - slot * job_.row_items;
     const int last = min(job_.row_items, begin + end_ - item);
     if (!job_.spans) {
       const int first = slot * job_.dense_each;
@@ -90,8 +103,20 @@ class BlockWork {
   __device__ int pair_at(int place) const { return pair_of_ ? pair_of_[place] : place; }
 
  private:
+  __device__ void keep_grouping() {
+    const int thread = static_cast<int>(threadIdx.x), threads = static_cast<int>(blockDim.x);
+    const bool listed = job_.pairs <= most_pairs_listed;
+    auto* pairs = reinterpret_cast<std::int32_t*>(list_ + job_.max_slots + 1);
+    // Both are on their way before either is kept. Past L1: they may be read before this kernel waits for others.
+    const int first_pair = listed && thread < job_.pairs ? __ldcg(job_.pair_of + thread) : 0;
+    for (int i = thread; i <= job_.max_slots; i += threads) list_[i] = __ldcg(job_.spans + i);
+    if (!listed) return;
+    for (int i = thread; i < job_.pairs; i += threads) pairs[i] = i == thread ? first_pair : __ldcg(job_.pair_of + i);
+    pair_of_ = pairs;
+  }
+
   const ProductJob& job_;
-  const int2* list_;
+  int2* list_;
   const std::int32_t* pair_of_;
   int slots_ = 0, begin_ = 0, end_ = 0;
 };

@@ -1,6 +1,7 @@
 // Where a product's sums go.
 #pragma once
 
+#include "sim/cuda/kernels/product_bulk.cuh"
 #include "sim/cuda/kernels/product_tile.cuh"
 
 namespace specstep::cuda {
@@ -19,12 +20,11 @@ class Writer {
         place_(shape),
         team_warps_(1 << shape.along_shift),
         own_(reinterpret_cast<float*>(sums) + place_.warp * sum_floats),
-        full_(static_cast<std::uint32_t>(__cvta_generic_to_shared(sums + shape.warps * sum_floats * 4)) +
-              static_cast<std::uint32_t>(place_.team) * 16) {
+        full_(shared_address(sums + shape.warps * sum_floats * 4) + static_cast<std::uint32_t>(place_.team) * 16) {
     if (team_warps_ == 1) return;
     if (place_.member == 0 && place_.lane == 0) {
-      asm volatile("mbarrier.init.shared.b64 [%0], %1;" ::"r"(full_), "r"(team_warps_ * 32) : "memory");
-      asm volatile("mbarrier.init.shared.b64 [%0], 32;" ::"r"(full_ + 8) : "memory");
+      init_barrier(full_, team_warps_ * 32);
+      init_barrier(full_ + 8, 32);
     }
     __syncthreads();
   }
@@ -34,11 +34,11 @@ class Writer {
   __device__ void write(const Sums& sums, int row_tile, int first, int rows) {
     const int row_begin = row_tile * tile_rows;
     if (team_warps_ == 1) return write_own(sums, row_begin, first, rows);
-    wait(full_ + 8, turn_ % 2 ^ 1);  // earlier sums have been read
+    await_barrier(full_ + 8, turn_ % 2 ^ 1);  // earlier sums have been read
     for_each(rows, sums, [&](int token, int row, float sum) { own_[token * sum_stride + row] = sum; });
-    arrive(full_);
+    arrive(full_);  // each thread for what it wrote itself
     if ((turn_ & (team_warps_ - 1)) == place_.member) {
-      wait(full_, turn_ % 2);
+      await_barrier(full_, turn_ % 2);
       add(row_begin, first, rows);
       arrive(full_ + 8);
     }
@@ -98,19 +98,6 @@ class Writer {
       if (row_begin + row < job_.weight.rows)
         put(work_.pair_at(first + token) * job_.out_stride + row_begin + row, sum);
     }
-  }
-
-  /// Each thread for what it wrote or read itself.
-  __device__ static void arrive(std::uint32_t barrier) {
-    asm volatile("{.reg .b64 t; mbarrier.arrive.shared.b64 t, [%0];}" ::"r"(barrier) : "memory");
-  }
-  __device__ static void wait(std::uint32_t barrier, int parity) {
-    std::uint32_t done = 0;
-    while (!done)
-      asm volatile("{.reg .pred p; mbarrier.test_wait.parity.shared.b64 p, [%1], %2; selp.b32 %0, 1, 0, p;}"
-                   : "=r"(done)
-                   : "r"(barrier), "r"(parity)
-                   : "memory");
   }
 
   const ProductJob& job_;

@@ -158,21 +158,17 @@ __device__ void put_plain(const StoredView& target, std::int64_t at, float v) {
     static_cast<__half*>(target.values)[at] = half_of(v);
 }
 
-/// Four neighbouring codes of a row into their tile. Scattered ones share their bytes with another row's and are added
+/// Four neighbouring codes of a row into their tile. Four-bit ones share their words with another row's and are added
 /// to zeros.
 __device__ void put_codes(const StoredView& target, std::uint8_t* tile, int row, int col, const std::uint32_t (&c)[4]) {
   const Layout layout = layout_of(target.type);
   const int place = place_in_tile(layout, row, col);
   if (layout == Layout::bytes) {
     *reinterpret_cast<std::uint32_t*>(tile + place) = c[0] | c[2] << 8 | c[1] << 16 | c[3] << 24;
-  } else if (scattered(target.type)) {
-    const int first = place % 4;
-    const std::uint32_t low = scatter_e2m1(c[0], first) | scatter_e2m1(c[2], first + 1);
-    const std::uint32_t high = scatter_e2m1(c[1], first) | scatter_e2m1(c[3], first + 1);
-    atomicOr(reinterpret_cast<std::uint32_t*>(tile) + place / 8, low | high << 16);
   } else {
-    tile[place / 2] = static_cast<std::uint8_t>(c[0] | c[2] << 4);
-    tile[place / 2 + 2] = static_cast<std::uint8_t>(c[1] | c[3] << 4);
+    std::uint32_t all = 0;
+    for (int i = 0; i < 4; ++i) all |= scatter_code(target.type, c[i], (place + i / 2 + i % 2 * 4) % 8);
+    atomicOr(reinterpret_cast<std::uint32_t*>(tile) + place / 8, all);
   }
 }
 
@@ -339,7 +335,7 @@ void fill(const StoredMatrix& target, const Fill& from, const WeightFormat& roun
     work.padded_rows = work.target.tiling.row_tiles * tile_rows;
     work.quads = work.target.tiling.col_tiles * tile_cols(layout) / 4;
   }
-  if (scattered(target.format.dtype))
+  if (layout == Layout::nibbles)
     comm::check(
         cudaMemsetAsync(target.values, 0,
                         static_cast<std::size_t>(value_bytes(target.format, target.count, target.rows, target.cols)),
