@@ -30,13 +30,17 @@ Stream make_stream();
 Event make_event();
 /// What `launches` puts on the stream, as a graph. Other threads may go on with what they do (thread-local capture).
 template <class F>
+Graph captured(cudaStream_t stream, F&& launches);
+template <class F>
 GraphExec capture(cudaStream_t stream, F&& launches);
+/// Kernels that would begin while the one before them ends (programmatic dependent launch) begin behind its end.
+void begin_behind_ends(const Graph& graph);
 /// Ends a capture; the graph that it holds, if it is still valid.
 Graph end_capture(cudaStream_t stream);
 GraphExec instantiate(const Graph& graph);
 
 template <class F>
-GraphExec capture(cudaStream_t stream, F&& launches) {
+Graph captured(cudaStream_t stream, F&& launches) {
   check(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal), "beginning a capture");
   try {
     launches();
@@ -47,7 +51,12 @@ GraphExec capture(cudaStream_t stream, F&& launches) {
     (void)cudaGetLastError();
     throw;
   }
-  return instantiate(end_capture(stream));
+  return end_capture(stream);
+}
+
+template <class F>
+GraphExec capture(cudaStream_t stream, F&& launches) {
+  return instantiate(captured(stream, launches));
 }
 
 }  // namespace specstep::comm

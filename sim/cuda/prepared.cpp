@@ -197,13 +197,15 @@ double PreparedPass::group_seconds(RankDevice& device, OnRank& mine, const std::
   // A prompt's steps are long, and a pass of it before each run would take most of a benchmark's time.
   const int runs = plan_.shape.kind == PassKind::prefill ? 1 : 3;
   std::size_t put_down = 0;
-  const comm::GraphExec graph = comm::capture(device.stream(), [&] {
+  const comm::Graph captured = comm::captured(device.stream(), [&] {
     while (put_down < std::max(least, steps.size()))
       for (const std::size_t step : steps) {
         mine.pass->issue(step);
         ++put_down;
       }
   });
+  comm::begin_behind_ends(captured);
+  const comm::GraphExec graph = comm::instantiate(captured);
   std::vector<double> seconds;
   for (int run = 0; run < runs; ++run) {
     // A whole pass first: repeated steps alone would drive what they work on beyond all numbers. Not before all have

@@ -31,7 +31,9 @@ class PreparedPass {
   /// median of three.
   double seconds();
   /// Seconds of each step: all steps of the same kind and shape back to back in a graph of their own, whose weights are
-  /// those of all their layers; at least eight in a graph. The slowest rank counts.
+  /// those of all their layers; at least eight in a graph. Each begins when the one before has ended, also where in a
+  /// pass it would begin early: like kernels behind each other would hide more than different ones do. The slowest rank
+  /// counts.
   std::vector<double> step_seconds();
   /// The allreduces of the layers inside the pass, from a graph of its own that stamps each rank's arrivals and
   /// departures; two stamps are kernels too, and lengthen what they enclose by the gaps between kernels. Nothing for a
