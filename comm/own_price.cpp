@@ -39,8 +39,6 @@
 namespace specstep::comm {
 namespace {
 
-constexpr std::array<std::string_view, 9> known{"push1", "pull1", "rsag",   "island",  "ring",
-                                                "q8",    "ce",    "hostbc", "nccl_dev"};
 constexpr int most_ranks = 8;
 constexpr double pack_bytes = 16;
 constexpr double ring_lines = 24 * (2 + 8.0 / 3) / (8 * (2 + 8));  // packets of a store against those of 32-byte pairs
@@ -48,14 +46,23 @@ constexpr int copy_streams = 4;                                    // of ce
 constexpr double most_threads = 512;                               // of a block
 constexpr double nccl_dev_threads = 256;
 
-struct Times {
+/// A call of our kernels, and what their parts take on this fabric.
+struct PricedCall {
+  const Topology& topology;
+  const Call& call;
+  const OwnKernels& kernels;
   double step, more, fence, norm, flag;
-  Times(const OwnKernels& k, const Topology& t, int ranks)
-      : step(k.step_us.value * us),
-        more(ranks > 2 ? k.more_ranks_us.value * us : 0),
-        fence(k.fence_us.value * us),
-        norm(k.norm_us.value * us),
-        flag(slowest_flag_seconds(t, ranks)) {}
+  double blocks;
+  PricedCall(const Topology& t, const Call& c)
+      : topology(t),
+        call(c),
+        kernels(*t.spec().gpu.own_kernels),
+        step(kernels.step_us.value * us),
+        more(c.ranks > 2 ? kernels.more_ranks_us.value * us : 0),
+        fence(kernels.fence_us.value * us),
+        norm(kernels.norm_us.value * us),
+        flag(slowest_flag_seconds(t, c.ranks)),
+        blocks(c.own->blocks > 0 ? static_cast<double>(c.own->blocks) : double{most_own_blocks}) {}
 };
 
 // How often memory moves what comes into an inbox.
@@ -66,26 +73,40 @@ Carrier carrier(Wire wire, double passes, double fixed) {
   return {.wire = wire, .kernel = {.fixed = fixed, .inbox_passes = passes, .fitted = true}};
 }
 
-Variant one_stage(const Times& x, const Call& call) {
-  Variant v{one_shot(call.ranks, Operation::read), carrier(Wire::plain, with_flags, x.step + x.more + 2 * x.fence)};
-  if (!call.norm) return v;
-  // The end flag is on its way while the norm is made.
-  v.schedule.end_barrier = false;
-  v.carrier.kernel.fixed += std::max(x.norm, x.flag);
+Variant pushed_lines(const PricedCall& x) {
+  return {one_shot(x.call.ranks, Operation::write), carrier(Wire::ll, with_flags, x.step + x.more)};
+}
+
+Variant pushed(const PricedCall& x) {
+  if (x.call.own->wire != "ll")
+    return {one_shot(x.call.ranks, Operation::write), carrier(Wire::plain, with_markers, x.step + x.more)};
+  Variant v = pushed_lines(x);
+  v.carrier.kernel.stores_per_second = x.kernels.line_gb_s.value * 1e9;
   return v;
 }
 
-Variant two_stages(const Times& x, const Call& call) {
-  if (call.own->transfer != "pull")
-    return {two_stage(call.ranks, Operation::write), carrier(Wire::plain, with_markers, 2 * (x.step + x.more))};
-  Variant v{two_stage(call.ranks, Operation::read), carrier(Wire::plain, with_flags, x.step + 2 * x.more + x.fence)};
+Variant pulled(const PricedCall& x) {
+  Variant v{one_shot(x.call.ranks, Operation::read), carrier(Wire::plain, with_flags, x.step + x.more + 2 * x.fence)};
+  if (!x.call.norm) return v;
+  // The end flag is on its way while the norm is made, which every kernel is charged with.
+  v.schedule.end_barrier = false;
+  v.carrier.kernel.fixed += std::max(0.0, x.flag - x.norm);
+  return v;
+}
+
+Variant two_stages(const PricedCall& x) {
+  const int ranks = x.call.ranks;
+  if (x.call.own->transfer != "pull")
+    return {two_stage(ranks, Operation::write), carrier(Wire::plain, with_markers, 2 * (x.step + x.more))};
+  Variant v{two_stage(ranks, Operation::read), carrier(Wire::plain, with_flags, x.step + 2 * x.more + x.fence)};
   v.schedule.end_barrier = false;
   v.carrier.kernel.stage = x.fence;
   return v;
 }
 
-Variant over_islands(const Topology& t, const Times& x, const Call& call) {
-  const Islands plan = call.own->islands.empty() ? cheapest_islands(t, call.ranks) : call.own->islands;
+Variant over_islands(const PricedCall& x) {
+  const Islands& given = x.call.own->islands;
+  const Islands plan = given.empty() ? cheapest_islands(x.topology, x.call.ranks) : given;
   Variant v{island(plan, Operation::write), carrier(Wire::plain, with_markers, 0)};
   for (Phase& phase : v.schedule.phases) {
     v.carrier.kernel.fixed += x.step + x.more;
@@ -94,45 +115,48 @@ Variant over_islands(const Topology& t, const Times& x, const Call& call) {
   return v;
 }
 
-Variant round_the_ring(const Times& x, const Call& call, double line_rate) {
-  Variant v{ring(Collective::all_reduce, in_rank_order(call.ranks)), carrier(Wire::ll, with_flags, 0)};
+Variant round_the_ring(const PricedCall& x) {
+  Variant v{ring(Collective::all_reduce, in_rank_order(x.call.ranks)), carrier(Wire::ll, with_flags, 0)};
   for (Phase& phase : v.schedule.phases) {
     v.carrier.kernel.fixed += x.step;
     phase.fp32 = phase.transfers.front().effect == Effect::combine;
   }
-  v.carrier.kernel.stores_per_second = line_rate / ring_lines;
+  v.carrier.kernel.stores_per_second = x.kernels.line_gb_s.value * 1e9 / ring_lines;
   return v;
 }
 
-Variant by_copies(const Topology& t, const Times& x, const Call& call) {
-  const EndpointSpec& gpu = t.spec().gpu;
-  const int peers = call.ranks - 1;
-  const int in_turn = 2 * ((peers + copy_streams - 1) / copy_streams) + (call.ranks == 2 ? 1 : 2);
-  const double fixed = gpu.graph_node_us.value * us + 2 * x.fence + in_turn * gpu.own_kernels->copy_us.value * us;
-  Variant v{two_stage(call.ranks, Operation::write), carrier(Wire::plain, with_flags, fixed)};
+Variant quantised(const PricedCall& x) {
+  return {two_stage(x.call.ranks, Operation::write), carrier(Wire::fp8, with_markers, 0)};
+}
+
+Variant by_copies(const PricedCall& x) {
+  const EndpointSpec& gpu = x.topology.spec().gpu;
+  const int peers = x.call.ranks - 1;
+  const int in_turn = 2 * ((peers + copy_streams - 1) / copy_streams) + (x.call.ranks == 2 ? 1 : 2);
+  const double fixed = gpu.graph_node_us.value * us + 2 * x.fence + in_turn * x.kernels.copy_us.value * us;
+  Variant v{two_stage(x.call.ranks, Operation::write), carrier(Wire::plain, with_flags, fixed)};
   v.schedule.name = "two-stage by copies";
-  v.carrier.kernel.per_byte = 2.0 * peers / call.ranks / (gpu.reduce_gb_s.value * 1e9);
+  v.carrier.kernel.per_byte = 2.0 * peers / x.call.ranks / (gpu.reduce_gb_s.value * 1e9);
   return v;
 }
 
-double blocks_of(const Call& call) {
-  return call.own->blocks > 0 ? static_cast<double>(call.own->blocks) : double{most_own_blocks};
+/// The longest message that hostbc shows in pairs.
+std::int64_t most_in_pairs(int ranks) {
+  const protocol::Capacity room{ranks, std::numeric_limits<std::uint32_t>::max(), 1};
+  return std::int64_t{protocol::packs_in_pairs(room)} * std::int64_t{sizeof(protocol::Pack)};
 }
 
-/// Of a message in pairs.
-Variant over_boards(const Times& x, const Call& call) {
-  Variant v{host_broadcast(call.ranks), carrier(Wire::ll, with_flags, x.step + x.more)};
-  v.schedule.phases.back().streamed = true;
-  return v;
-}
-
-/// Of a longer one.
-Variant over_boards_with_flags(const Topology& t, const Call& call, double blocks) {
-  const OwnKernels& k = *t.spec().gpu.own_kernels;
-  const Times x(k, t, call.ranks);
-  const double fences = x.fence + (blocks - 1) * k.host_fence_us.value * us;
-  Variant v{host_broadcast(call.ranks), carrier(Wire::plain, with_flags, x.step + x.more + fences)};
+Variant over_boards(const PricedCall& x) {
+  Variant v{host_broadcast(x.call.ranks), carrier(Wire::ll, with_flags, x.step + x.more)};
+  if (x.call.bytes <= most_in_pairs(x.call.ranks)) {
+    v.schedule.phases.back().streamed = true;
+    return v;
+  }
+  const double blocks = std::min(x.blocks, double{protocol::blocks_with_flags});
   v.schedule.name += ", flags";
+  v.carrier =
+      carrier(Wire::plain, with_flags, x.step + x.more + x.fence + (blocks - 1) * x.kernels.host_fence_us.value * us);
+  v.carrier.kernel.loads = blocks * most_threads;
   Phase look = v.schedule.phases.back();
   look.name = "look for flags";
   for (Transfer& transfer : look.transfers) transfer.from = transfer.to = {0, 0, 1};
@@ -140,95 +164,80 @@ Variant over_boards_with_flags(const Topology& t, const Call& call, double block
   return v;
 }
 
-Variant own_variant(const std::string& id, const Topology& t, const Call& call) {
-  const OwnKernels& k = *t.spec().gpu.own_kernels;
-  const Times x(k, t, call.ranks);
-  const double line_rate = k.line_gb_s.value * 1e9;
-  if (id == "pull1") return one_stage(x, call);
-  if (id == "rsag") return two_stages(x, call);
-  if (id == "island") return over_islands(t, x, call);
-  if (id == "ring") return round_the_ring(x, call, line_rate);
-  if (id == "q8") return {two_stage(call.ranks, Operation::write), carrier(Wire::fp8, with_markers, 0)};
-  if (id == "ce") return by_copies(t, x, call);
-  if (id == "hostbc") return over_boards(x, call);
-  const bool lines = id == "nccl_dev" || call.own->wire == "ll";
-  Variant v{one_shot(call.ranks, Operation::write), lines ? carrier(Wire::ll, with_flags, x.step + x.more)
-                                                          : carrier(Wire::plain, with_markers, x.step + x.more)};
-  if (lines && id == "push1") v.carrier.kernel.stores_per_second = line_rate;
-  return v;
-}
+/// Seconds that grow with the size in steps.
+using InSteps = std::function<double(std::int64_t)>;
 
 /// Warps of a block of a call, as OwnComm::grid_for shares out its packs.
 double warps_of(double packs, double blocks) {
   return std::clamp(std::ceil(packs / blocks / 32), 2.0, most_threads / 32);
 }
 
-/// Seconds that grow with the size in steps; empty where there are none.
-std::function<double(std::int64_t)> in_steps(const std::string& id, const Topology& t, const Call& call) {
-  const OwnKernels& k = *t.spec().gpu.own_kernels;
-  const double blocks = blocks_of(call);
-  if (id == "q8")
-    return [=, codecs = 3 * call.ranks - 1, codec = k.codec_us.value, warp = k.codec_warp_us.value](std::int64_t b) {
-      return codecs * (codec + warp * (warps_of(std::ceil(static_cast<double>(b) / pack_bytes), blocks) - 2)) * us;
-    };
-  if (id == "nccl_dev") {
-    const Times x(k, t, call.ranks);
-    return [=, round = x.flag + x.step + x.more](std::int64_t b) {
-      const double rounds = std::ceil(static_cast<double>(b) / pack_bytes / (blocks * nccl_dev_threads));
-      return std::max(0.0, rounds - 1) * round;
-    };
-  }
-  return {};
+InSteps codecs_in_turn(const PricedCall& x) {
+  return [codecs = 3 * x.call.ranks - 1, codec = x.kernels.codec_us.value, warp = x.kernels.codec_warp_us.value,
+          blocks = x.blocks](std::int64_t bytes) {
+    const double packs = std::ceil(static_cast<double>(bytes) / pack_bytes);
+    return codecs * (codec + warp * (warps_of(packs, blocks) - 2)) * us;
+  };
+}
+
+InSteps lines_in_rounds(const PricedCall& x) {
+  return [round = x.flag + x.step + x.more, blocks = x.blocks](std::int64_t bytes) {
+    const double rounds = std::ceil(static_cast<double>(bytes) / pack_bytes / (blocks * nccl_dev_threads));
+    return std::max(0.0, rounds - 1) * round;
+  };
+}
+
+struct OwnRow {
+  std::string_view id;
+  Variant (*variant)(const PricedCall&);
+  InSteps (*in_steps)(const PricedCall&) = nullptr;
+  std::int64_t (*other_above)(int ranks) = nullptr;  // the size above which the variant is another one
+};
+constexpr std::array<OwnRow, 9> own_rows{{{"push1", pushed},
+                                          {"pull1", pulled},
+                                          {"rsag", two_stages},
+                                          {"island", over_islands},
+                                          {"ring", round_the_ring},
+                                          {"q8", quantised, codecs_in_turn},
+                                          {"ce", by_copies},
+                                          {"hostbc", over_boards, nullptr, most_in_pairs},
+                                          {"nccl_dev", pushed_lines, lines_in_rounds}}};
+
+const OwnRow* row_of(const std::string& id) {
+  const auto* found = std::find_if(own_rows.begin(), own_rows.end(), [&](const OwnRow& row) { return row.id == id; });
+  return found == own_rows.end() ? nullptr : found;
 }
 
 }  // namespace
 
 bool priced_as_own(const std::string& id, const Topology& topology, const Call& call) {
   return call.own && topology.spec().gpu.own_kernels && call.kind == Collective::all_reduce && call.ranks > 1 &&
-         call.ranks <= most_ranks && std::find(known.begin(), known.end(), id) != known.end();
+         call.ranks <= most_ranks && row_of(id);
 }
-
-namespace {
-
-Variant completed(Variant v, const Call& call, double blocks) {
-  v.schedule.name = "own " + v.schedule.name;
-  v.carrier.value_bytes = bytes_of(call.dtype);
-  v.carrier.kernel.loads = blocks * most_threads;
-  return v;
-}
-
-/// The longest message that hostbc shows in pairs.
-std::int64_t bytes_in_pairs(int ranks) {
-  const protocol::Capacity room{ranks, std::numeric_limits<std::uint32_t>::max(), 1};
-  return std::int64_t{protocol::packs_in_pairs(room)} * std::int64_t{sizeof(protocol::Pack)};
-}
-
-Variant boards_with_flags(const Topology& topology, const Call& call) {
-  const double blocks = std::min(blocks_of(call), double{protocol::blocks_with_flags});
-  return completed(over_boards_with_flags(topology, call, blocks), call, blocks);
-}
-
-/// The kernel takes pairs or flags by the size.
-Prepared boards_price(const Topology& topology, Call call) {
-  call.bytes = bytes_in_pairs(call.ranks);
-  return [most = call.bytes, pairs = priced_schedules(topology, own_variants("hostbc", topology, call)),
-          longer = priced_schedules(topology, {boards_with_flags(topology, call)})](const Call& now) {
-    return now.bytes <= most ? pairs(now) : longer(now);
-  };
-}
-
-}  // namespace
 
 std::vector<Variant> own_variants(const std::string& id, const Topology& topology, const Call& call) {
-  if (id == "hostbc" && call.bytes > bytes_in_pairs(call.ranks)) return {boards_with_flags(topology, call)};
-  Variant v = completed(own_variant(id, topology, call), call, blocks_of(call));
-  if (call.norm && id != "pull1") v.carrier.kernel.fixed += topology.spec().gpu.own_kernels->norm_us.value * us;
+  const PricedCall x(topology, call);
+  Variant v = row_of(id)->variant(x);
+  v.schedule.name = "own " + v.schedule.name;
+  v.carrier.value_bytes = bytes_of(call.dtype);
+  if (v.carrier.kernel.loads == 0) v.carrier.kernel.loads = x.blocks * most_threads;
+  if (call.norm) v.carrier.kernel.fixed += x.norm;
   return {std::move(v)};
 }
 
 Prepared own_price(const std::string& id, const Topology& topology, const Call& call) {
-  if (id == "hostbc") return boards_price(topology, call);
-  return priced_schedules(topology, own_variants(id, topology, call), in_steps(id, topology, call));
+  const OwnRow& row = *row_of(id);
+  const InSteps in_steps = row.in_steps ? row.in_steps(PricedCall(topology, call)) : InSteps{};
+  const auto of_size = [&](std::int64_t bytes) {
+    Call one = call;
+    one.bytes = bytes;
+    return priced_schedules(topology, own_variants(id, topology, one), in_steps);
+  };
+  if (!row.other_above) return of_size(call.bytes);
+  return [most = row.other_above(call.ranks), up_to = of_size(row.other_above(call.ranks)),
+          above = of_size(row.other_above(call.ranks) + 1)](const Call& now) {
+    return now.bytes <= most ? up_to(now) : above(now);
+  };
 }
 
 }  // namespace specstep::comm

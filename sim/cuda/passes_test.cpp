@@ -90,6 +90,7 @@ struct Case {
   const std::string& draft;
   bool of_draft;
   bool in_bf16;  // a sparse layer may select other tokens after a rounding, which is another model
+  friend void PrintTo(const Case& one, std::ostream* out) { *out << one.name; }
 };
 
 class OnDevice : public testing::TestWithParam<Case> {

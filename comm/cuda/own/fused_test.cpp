@@ -189,6 +189,7 @@ struct Fused {
   std::string name;
   std::string backend;
   OwnSettings settings;
+  friend void PrintTo(const Fused& one, std::ostream* out) { *out << one.name; }
   CommRequest request(int ranks) const {
     CommRequest out;
     out.backend = backend;

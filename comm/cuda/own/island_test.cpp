@@ -40,6 +40,7 @@ struct Division {
   std::string name;
   int ranks;
   Lists islands;
+  friend void PrintTo(const Division& one, std::ostream* out) { *out << one.name; }
 };
 
 class IslandDivisions : public testing::TestWithParam<Division> {

@@ -13,6 +13,7 @@ struct Own {
   std::string name;
   std::string backend;
   OwnSettings settings;
+  friend void PrintTo(const Own& own, std::ostream* out) { *out << own.name; }
 };
 
 CommRequest request_of(const Own& own) {
