@@ -26,7 +26,7 @@ What was fitted, and to what (each such number says so in its fabric file):
   ring would suit another H200 host with two GPUs as well ("NCCL, H200 NVSwitch"), but not its rows of four and eight.
 - specstep's own kernels on H200: nine constants, each to one row ("Own kernels, fitted to"): four of 14,336 B, two of
   458,752 B and one of 229,376 B on two GPUs, one of four GPUs, one with a norm. All rows of rsag, ring, island and nccl_dev, all but
-  one of four GPUs and all other sizes are held out: up to 1 MiB each is within 20 %. What counts how often (comm/own_price.cpp)
+  one of four GPUs and all other sizes are held out: up to 1 MiB each of these is within 20 %. What counts how often (comm/own_price.cpp)
   was derived from the kernels, but by people who knew the measurements.
 
 What is left unexplained:
@@ -40,8 +40,10 @@ What is left unexplained:
   was measured at allows (20.6 GB/s per GPU, used in dual_root_direct).
 - Own kernels: times still grow where bytes hardly count, from 2 to 14 KB (pull1 by 0.9 us, priced 0.05). `ring` on two GPUs
   and `island` move large messages slower than their links and packets allow (-19 % below 1 MiB, -38 % above); reads of rsag
-  take a step at 28 KB that is not priced (-14 %). Ranks that share a GPU, cold caches, calls in several pieces and fewer blocks than chosen
-  are not priced.
+  take a step at 28 KB that is not priced (-14 %). Ranks that share a GPU, cold caches and calls in several pieces are not priced; fewer
+  blocks (`comm.own.blocks`) change loads in flight, rounds of nccl_dev and warps of q8 alone, which was not measured.
+- NCCL through shared host memory: its choice of Simple over LL comes where the model still has LL slower, so that a price falls by up
+  to 13 % as the message grows.
 - NCCL on two H200: its steps between 14 and 28 KB on symmetric windows (4.4 to 6.0 us), and 26 us of 1.8 MB where the model has 19.
 
 )";

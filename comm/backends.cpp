@@ -33,7 +33,7 @@ std::optional<std::string> unmet_need(const BackendRow& row, const Topology& t, 
       if (t.memory_of(rank) < 0) return formatted("no host memory within reach of rank {} in this fabric", rank);
   if (row.needs.multicast && (!t.spec().multicast || t.nvswitch() < 0))
     return "needs a switch with multicast and `multicast: true` in the fabric file";
-  if (row.needs.packs && call.bytes % 16 != 0)
+  if (row.needs.packs && call.bytes % 16 != 0 && !priced_as_own(row.id, t, call))
     return formatted("{} bytes are not a whole number of 16-byte packs", call.bytes);
   return std::nullopt;
 }
@@ -45,6 +45,7 @@ std::optional<std::string> wrong_call(const BackendRow& row, const Topology& t, 
     return formatted("{} ranks on a fabric of {} GPUs; one rank for each GPU", call.ranks, gpu_count(t));
   if (std::find(row.kinds.begin(), row.kinds.end(), call.kind) == row.kinds.end())
     return formatted("has no {}; nccl has", name_of(call.kind));
+  if (row.id == "nvls" && call.own && !call.own->nvls) return "not without comm.own.nvls: true";
   if (call.ranks > row.max_ranks) return formatted("{} ranks; it is built for at most {}", call.ranks, row.max_ranks);
   if ((call.kind == Collective::all_reduce || call.kind == Collective::reduce_scatter) && bytes_of(call.dtype) < 1)
     return formatted("cannot sum values of {}", name_of(call.dtype));
@@ -90,8 +91,16 @@ std::vector<Variant> variants_of(const BackendRow& row, const Topology& topology
 }
 
 Prepared prepared(const BackendRow& row, const Topology& topology, const Call& call) {
-  if (priced_as_own(row.id, topology, call)) return own_price(row.id, topology, call);
-  return row.prepare ? row.prepare(topology, call) : priced_schedules(topology, row.variants(topology, call));
+  Prepared price = priced_as_own(row.id, topology, call) ? own_price(row.id, topology, call)
+                   : row.prepare                         ? row.prepare(topology, call)
+                                                         : priced_schedules(topology, row.variants(topology, call));
+  const std::vector<const Quantity*> numbers = quantities_of(topology.spec());
+  if (std::none_of(numbers.begin(), numbers.end(), [](const Quantity* q) { return q->bare(); })) return price;
+  return [price](const Call& now) {
+    CommPrice assumed = price(now);
+    assumed.provenance = Provenance::assumed;
+    return assumed;
+  };
 }
 
 double with_launch(double captured_seconds, bool captured, double eager_interval_seconds) {

@@ -1,6 +1,8 @@
 // The keys of a fabric file, and what must hold between them.
 #include "comm/fabric.h"
 
+#include <array>
+#include <charconv>
 #include <set>
 
 namespace specstep::comm {
@@ -110,32 +112,50 @@ void describe(Fields& f, NcclGraph& g) {
 }
 
 void describe(Fields& f, NcclBases& b) {
-  f.optional("ring_ll_us", b.ring_ll_us, "instead of NCCL's own 6.6 of a ring in LL");
-  f.optional("agxll_r_us", b.agxll_r_us, "instead of its base of AGxLL_R on symmetric windows");
-  f.optional("rsxld_agxst_us", b.rsxld_agxst_us, "instead of its base of RSxLD_AGxST on symmetric windows");
+  f.optional("ring_ll_us", b.ring_ll_us, "instead of NCCL's own 6.6 of a ring in LL, in every collective");
+  f.optional("agxll_r_us", b.agxll_r_us, "instead of NCCL's base of AGxLL_R on symmetric windows");
+  f.optional("rsxld_agxst_us", b.rsxld_agxst_us, "instead of NCCL's base of RSxLD_AGxST on symmetric windows");
 }
 
 void check(const NcclBases& b, Checker& c) {
-  const Range time{.min = 0, .max = 1000};
+  const Range time{.min = 0.1, .max = 1000};
   if (b.ring_ll_us) check_range(c, "ring_ll_us", *b.ring_ll_us, time);
   if (b.agxll_r_us) check_range(c, "agxll_r_us", *b.agxll_r_us, time);
   if (b.rsxld_agxst_us) check_range(c, "rsxld_agxst_us", *b.rsxld_agxst_us, time);
 }
 
 void describe(Fields& f, NcclSpec& n) {
-  f.optional("version", n.version, "NCCL whose constants apply");
+  f.optional("version", n.version,
+             "of this host: nccl_sym needs 2.27 and nccl_dev 2.28; the constants are those of 2.28.9");
   f.required("compute_capability", n.compute_capability, "smallest of the GPUs: 90 for sm_90", {.min = 50, .max = 200});
   f.optional("p2p_level", n.p2p_level, "NCCL_P2P_LEVEL: pairs further apart use shared host memory");
   f.required("eager_us", n.eager_us, "shortest interval between eager calls");
   f.required("shm_hop_us", n.shm_hop_us, "latency of a step through shared host memory");
   f.required("shm_bus_gb_s", n.shm_bus_gb_s, "bus bandwidth of a ring through shared host memory");
-  f.optional("measured_base", n.measured_base,
-             "what algorithms take beside hops and bytes, where measured: for prices, not choices");
+  f.optional(
+      "measured_base", n.measured_base,
+      "where measured, what NCCL's algorithms take beside hops and bytes: what its choice costs, not what it chooses");
   f.optional("nvls", n.nvls, "NVLink multicast allowed to NCCL");
   f.required("graphs", n.graphs, "channel graphs by number of ranks");
 }
 
+std::optional<std::array<int, 3>> nccl_version(const std::string& text) {
+  std::array<int, 3> version{};
+  std::size_t parts = 0;
+  const char* at = text.data();
+  const char* const end = at + text.size();
+  for (; parts < version.size(); ++parts) {
+    const auto [next, failed] = std::from_chars(at, end, version[parts]);
+    if (failed != std::errc() || next == at || version[parts] < 0) return std::nullopt;
+    at = next;
+    if (at == end) return parts == 0 ? std::nullopt : std::optional(version);
+    if (*at++ != '.') return std::nullopt;
+  }
+  return std::nullopt;
+}
+
 void check(const NcclSpec& n, Checker& c) {
+  if (!nccl_version(n.version)) c.fail("version", "is '" + n.version + "'", "as in 2.28.9");
   check_range(c, "eager_us", n.eager_us, {.min = 0, .max = 1000});
   check_range(c, "shm_hop_us", n.shm_hop_us, {.min = 0, .max = 1000});
   check_range(c, "shm_bus_gb_s", n.shm_bus_gb_s, {.min = 0, .max = 1000, .above_min = true});
@@ -228,6 +248,29 @@ void check(const FabricSpec& s, Checker& c) {
   if (s.nccl.nvls && !s.multicast)
     c.fail("nccl.nvls", "true, but the fabric has no multicast", "multicast: true as well");
   if (staged && !s.staging) c.fail("staging", "missing", "what a staged path gives, since one is declared");
+}
+
+std::vector<const Quantity*> quantities_of(const FabricSpec& spec) {
+  const EndpointSpec& g = spec.gpu;
+  const NcclSpec& n = spec.nccl;
+  std::vector<const Quantity*> all{
+      &g.flag_us,         &g.read_us,           &g.arrival_us, &g.stage_us,           &g.graph_node_us,
+      &g.eager_launch_us, &g.copy_operation_us, &g.read_tags,  &g.read_request_bytes, &g.blocks,
+      &g.threads,         &g.reduce_gb_s,       &n.eager_us,   &n.shm_hop_us,         &n.shm_bus_gb_s};
+  for (const auto& [name, link] : spec.link_types) {
+    all.insert(all.end(), {&link.bandwidth_gb_s, &link.latency_us});
+    if (link.back_gb_s) all.push_back(&*link.back_gb_s);
+  }
+  for (const NcclGraph& graph : n.graphs) all.push_back(&graph.channel_gb_s);
+  for (const SlowdownSpec& slow : spec.slowdowns) all.push_back(&slow.bandwidth_gb_s);
+  if (spec.staging) all.insert(all.end(), {&spec.staging->bandwidth_gb_s, &spec.staging->latency_us});
+  if (const auto& own = g.own_kernels)
+    all.insert(all.end(), {&own->step_us, &own->more_ranks_us, &own->fence_us, &own->host_fence_us, &own->line_gb_s,
+                           &own->codec_us, &own->codec_warp_us, &own->copy_us, &own->norm_us});
+  const NcclBases& bases = n.measured_base;
+  for (const std::optional<Quantity>* base : {&bases.ring_ll_us, &bases.agxll_r_us, &bases.rsxld_agxst_us})
+    if (*base) all.push_back(&**base);
+  return all;
 }
 
 }  // namespace specstep::comm

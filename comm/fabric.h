@@ -1,6 +1,7 @@
 // What a fabric file holds: the parts of one machine that carry traffic between its GPUs, and how they misbehave.
 #pragma once
 
+#include <array>
 #include <map>
 #include <optional>
 #include <string>
@@ -132,6 +133,11 @@ struct FabricSpec {
 
 /// The same fabric with its first `count` GPUs only; switches and memories stay. More than there are: unchanged.
 FabricSpec first_gpus(FabricSpec spec, int count);
+
+/// "2.28.9" or "2.28" as numbers; nothing for other texts.
+std::optional<std::array<int, 3>> nccl_version(const std::string& text);
+/// Every number that prices are made of.
+std::vector<const Quantity*> quantities_of(const FabricSpec& spec);
 
 void describe(Fields& f, NodeSpec& n);
 void describe(Fields& f, LinkType& l);

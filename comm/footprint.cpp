@@ -25,7 +25,7 @@ protocol::Regions own_regions(const std::string& backend, const OwnSettings& set
   return r;
 }
 
-Footprint footprint_of(const std::string& backend, int ranks, std::int64_t largest_bytes) {
+Footprint footprint_of(const std::string& backend, int ranks, std::int64_t largest_bytes, const OwnSettings& settings) {
   constexpr std::array<std::string_view, 8> ours{"push1", "pull1", "rsag", "island", "ring", "hostbc", "q8", "ce"};
   if (ranks < 1 || largest_bytes < 1)
     throw Unsupported(formatted("a footprint of {} ranks and {} bytes", ranks, largest_bytes));
@@ -40,7 +40,10 @@ Footprint footprint_of(const std::string& backend, int ranks, std::int64_t large
   }
   if (!own) return {.known = false};
 
-  protocol::Regions regions = own_regions(backend, {}, ranks % 2 == 0 ? 2 : 1);
+  if (settings.largest_kib > 0) largest_bytes = settings.largest_kib * 1024;
+  const int halves = ranks % 2 == 0 ? 2 : 1;
+  protocol::Regions regions =
+      own_regions(backend, settings, settings.islands.empty() ? halves : static_cast<int>(settings.islands.size()));
   regions.exchange = own_exchange_bytes;
   const auto packs = static_cast<std::uint32_t>((largest_bytes + 15) / 16);
   const std::size_t bytes = protocol::room_of(regions, {ranks, packs, most_own_blocks}).bytes;

@@ -27,8 +27,9 @@ inline constexpr std::size_t own_exchange_bytes = std::size_t{1} << 20;
 /// Thread blocks of a call at most.
 inline constexpr std::uint32_t most_own_blocks = 64;
 
-/// What a backend takes whose largest call in one piece has `largest_bytes`, with settings as they are by default, and
-/// for island with two islands where the ranks are even. Throws Unsupported for less than one rank or byte.
-Footprint footprint_of(const std::string& backend, int ranks, std::int64_t largest_bytes);
+/// What a backend takes whose largest call in one piece has `largest_bytes`, or as `settings.largest_kib` has it. Of
+/// island without a division: two islands where the ranks are even. Throws Unsupported for less than one rank or byte.
+Footprint footprint_of(const std::string& backend, int ranks, std::int64_t largest_bytes,
+                       const OwnSettings& settings = {});
 
 }  // namespace specstep::comm

@@ -39,6 +39,18 @@ TEST(Footprint, OnlyHostBroadcastLiesInHostMemory) {
   EXPECT_EQ(device.mapped_peer, 3 * device.device);
 }
 
+TEST(Footprint, FollowsTheSettings) {
+  const auto bytes = [](const std::string& backend, const OwnSettings& own) {
+    return static_cast<double>(footprint_of(backend, 8, 8 * mib, own).device);
+  };
+  EXPECT_NEAR(bytes("push1", {.wire = "ll"}) / bytes("push1", {}), 2, 0.02);          // pairs: 4 n instead of 2 n
+  EXPECT_NEAR(bytes("push1", {.largest_kib = 32768}) / bytes("push1", {}), 4, 0.04);  // 32 MiB in one piece
+  const double of_two = bytes("island", {.islands = {{0, 1, 2, 3}, {4, 5, 6, 7}}});
+  const double of_four = bytes("island", {.islands = {{0, 1}, {2, 3}, {4, 5}, {6, 7}}});
+  EXPECT_NEAR(of_two, bytes("island", {}), 1);
+  EXPECT_NEAR(of_four - of_two, (8 - 2) * 8.0 * mib, 0.1 * mib);  // 4 i / m messages: 4 x 4 / 2 and 4 x 2 / 4
+}
+
 TEST(Footprint, LibrariesSayItOnlyOnceTheyAreOpen) {
   EXPECT_FALSE(footprint_of("nccl", 8, mib).known);
   EXPECT_EQ(footprint_of("null", 8, mib).device, 0U);

@@ -52,7 +52,7 @@ class HostCalls {
   HostCalls(const MeasureRequest& request, Protocol protocol, std::int64_t bytes)
       : request_(request),
         bytes_(bytes),
-        packs_(static_cast<std::uint32_t>(bytes / static_cast<std::int64_t>(sizeof(Pack)))),
+        packs_(static_cast<std::uint32_t>((bytes + std::int64_t{sizeof(Pack)} - 1) / std::int64_t{sizeof(Pack)})),
         shape_{protocol, 0, packs_, 1},
         team_({.capacity = {request.ranks, packs_, 1},
                .time_limit = std::chrono::milliseconds(std::llround(request.wait_limit_seconds * 1e3)),
@@ -161,11 +161,6 @@ MeasuredBackend measured(const MeasureRequest& request, const std::string& id) {
     if (request.progress) request.progress(formatted("{} at {} B on {} ranks", id, bytes, request.ranks));
     MeasuredSize size;
     size.bytes = bytes;
-    if (bytes % static_cast<std::int64_t>(sizeof(Pack)) != 0) {
-      size.refusal = formatted("{} bytes are not a whole number of 16-byte packs", bytes);
-      out.sizes.push_back(std::move(size));
-      continue;
-    }
     HostCalls calls(request, found->second, bytes);
     size = calls.run(rounding_of(id));
     if (calls.failed()) {

@@ -1,6 +1,8 @@
 // What NCCL sees of a topology.
 #include "comm/nccl_node.h"
 
+#include <array>
+
 #include "comm/nccl_settings.h"
 #include "model/base/formatted.h"
 
@@ -23,6 +25,12 @@ bool through_host(const Topology& t, int a, int b) {
 std::optional<std::string> nccl_lacks_graph(const Topology& topology, int ranks) {
   if (graph_for(topology.spec().nccl, ranks)) return std::nullopt;
   return formatted("the fabric file has no NCCL channel graph for {} ranks (nccl.graphs)", ranks);
+}
+
+std::optional<std::string> nccl_is_older(const NcclSpec& spec, int major, int minor) {
+  const std::array<int, 3> version = nccl_version(spec.version).value_or(std::array{0, 0, 0});
+  if (version >= std::array{major, minor, 0}) return std::nullopt;
+  return formatted("needs NCCL {}.{}; the fabric has {} (nccl.version)", major, minor, spec.version);
 }
 
 NcclNode nccl_node(const Topology& topology, int ranks) {

@@ -14,5 +14,7 @@ namespace specstep::comm {
 NcclNode nccl_node(const Topology& topology, int ranks);
 /// The reason when the fabric file has no channel graph for so many ranks.
 std::optional<std::string> nccl_lacks_graph(const Topology& topology, int ranks);
+/// The reason when the fabric's NCCL is older than this.
+std::optional<std::string> nccl_is_older(const NcclSpec& spec, int major, int minor);
 
 }  // namespace specstep::comm

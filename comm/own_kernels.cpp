@@ -6,7 +6,9 @@ void describe(Fields& f, OwnKernels& k) {
   f.required("step_us", k.step_us, "loads, stores, looks and sums of one step, in kernels for two ranks");
   f.required("more_ranks_us", k.more_ranks_us, "added to a step by kernels for three to eight ranks");
   f.required("fence_us", k.fence_us, "a system fence ahead of a barrier's flag");
-  f.required("host_fence_us", k.host_fence_us, "the same in host memory, in turn for each block beyond the first");
+  f.required(
+      "host_fence_us", k.host_fence_us,
+      "a system fence behind stores to pinned host memory; blocks pay it one after another, the first pays none");
   f.required("line_gb_s", k.line_gb_s, "stores of a GPU to peers in pairs of data and epoch, 10^9 bytes per second");
   f.required("codec_us", k.codec_us, "256 values to fp8 or back, in a block of two warps");
   f.required("codec_warp_us", k.codec_warp_us, "added to that for each further warp of the block");

@@ -152,7 +152,7 @@ Variant over_boards(const PricedCall& x) {
     v.schedule.phases.back().streamed = true;
     return v;
   }
-  const double blocks = std::min(x.blocks, double{protocol::blocks_with_flags});
+  constexpr double blocks = protocol::blocks_with_flags;  // fewer than these were slower, which is not priced
   v.schedule.name += ", flags";
   v.carrier =
       carrier(Wire::plain, with_flags, x.step + x.more + x.fence + (blocks - 1) * x.kernels.host_fence_us.value * us);

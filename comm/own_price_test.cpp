@@ -4,6 +4,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <array>
+
 #include "comm/test_fabrics.h"
 
 namespace specstep::comm {
@@ -118,7 +120,7 @@ TEST(OwnPrice, BoardsInPairsAreReadWhileTheyAreWritten) {
   // Longer ones are written, then a fence of 0.3 and seven of 0.7 in turn, then a flag is read, then the data.
   const double with_flags = fixed + 0.3 + 7 * 0.7 + 0.965;
   EXPECT_NEAR(us_of_boards(458752), with_flags + 458752 * (read_us_a_byte + 1 / 54e3 + sum_us_a_byte), 0.01);
-  EXPECT_NEAR(us_of_boards(458752) - us_of_boards(458752, {.blocks = 4}), 4 * 0.7, 0.01);
+  EXPECT_EQ(us_of_boards(458752), us_of_boards(458752, {.blocks = 4}));
 }
 
 // 64 blocks of 256 threads take 262,144 B a round.
@@ -154,7 +156,47 @@ TEST(OwnPrice, EnginesKernelsAreThoseThatAreNotAskedForAsOurs) {
   EXPECT_EQ(price("nccl", t, own_call(2, size)).seconds, price("nccl", t, plain).seconds);
   const CommPrice ours = price("pull1", t, own_call(2, size));
   EXPECT_THAT(ours.algorithm, StartsWith("own"));
-  EXPECT_EQ(ours.provenance, Provenance::fit);
+  EXPECT_EQ(price("pull1", fabric("h200_nvlink2"), own_call(2, size)).provenance, Provenance::fit);
+}
+
+// Our kernels carry any whole number of values, engines' whole packs of 16 bytes.
+TEST(OwnPrice, OnlyEnginesKernelsNeedWholePacks) {
+  const Topology t = own_fabric(1);
+  EXPECT_THAT(refusal("push1", t, {.ranks = 2, .bytes = 14338}).value_or(""), HasSubstr("16-byte packs"));
+  EXPECT_FALSE(refusal("push1", t, own_call(2, 14338)).has_value());
+}
+
+TEST(OwnPrice, NvlsIsOursOnlyWhereItIsAskedFor) {
+  FabricSpec spec = fabric("h200_nvswitch8").spec();
+  spec.multicast = true;
+  const Topology t = build_topology(spec);
+  EXPECT_FALSE(refusal("nvls", t, {.ranks = 8, .bytes = 8192}).has_value());  // engines'
+  EXPECT_THAT(refusal("nvls", t, own_call(8, 8192)).value_or(""), HasSubstr("comm.own.nvls: true"));
+  EXPECT_FALSE(refusal("nvls", t, own_call(8, 8192, {.nvls = true})).has_value());
+}
+
+TEST(OwnPrice, NcclsOtherBackendsNeedItsVersionAndAGpuForEachRank) {
+  const Call call{.ranks = 2, .bytes = 14336};
+  for (const char* id : {"nccl_sym", "nccl_dev"}) {
+    EXPECT_FALSE(refusal(id, fabric("h200_nvlink2"), call).has_value()) << id;
+    EXPECT_TRUE(refusal(id, fabric("h200_1gpu_8ranks"), call).has_value()) << id;
+    FabricSpec old = fabric("h200_nvlink2").spec();
+    old.nccl.version = "2.26.5";
+    EXPECT_THAT(refusal(id, build_topology(old), call).value_or(""), HasSubstr("the fabric has 2.26.5")) << id;
+  }
+  EXPECT_EQ(nccl_version("2.28"), (std::array{2, 28, 0}));
+  for (const char* wrong : {"", "banana", "2", "2.", "2.28.x", "2.28.9.1", "-2.28"})
+    EXPECT_FALSE(nccl_version(wrong).has_value()) << wrong;
+}
+
+// A number of which nobody says where it is from makes a price of its fabric assumed.
+TEST(OwnPrice, BareNumbersMakeAssumedPrices) {
+  FabricSpec spec = fabric("h200_nvlink2").spec();
+  const Call call{.ranks = 2, .bytes = 14336};
+  EXPECT_EQ(price("nccl", build_topology(spec), call).provenance, Provenance::fit);
+  spec.nccl.measured_base.ring_ll_us = Quantity{.value = 3};
+  for (const char* id : {"nccl", "push1", "nccl_sym"})
+    EXPECT_EQ(price(id, build_topology(spec), call).provenance, Provenance::assumed) << id;
 }
 
 TEST(OwnPrice, APricerKeepsSettingsApart) {

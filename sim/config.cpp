@@ -155,7 +155,8 @@ void check(const CommSpec& s, Checker& c) {
   if (s.backend && !s.table.empty())
     c.fail("backend", "is given beside a table", "one of them: comm=" + *s.backend + " replaces the table");
   if (s.table_file && (s.backend || !s.table.empty()))
-    c.fail("table_file", formatted("is given beside a {}", s.backend ? "backend" : "table"), "one of them");
+    c.fail("table_file", formatted("is given beside a {}", s.backend ? "backend" : "table"),
+           "one of them; comm={table_file: FILE} puts it in the place of both");
   check_rows(s.table, c);
   check_fusion(s, c);
 }

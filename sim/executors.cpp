@@ -76,7 +76,7 @@ std::string cuda_refusal() {
 std::vector<ExecutorRow> executors() {
   return {{"cost", "prices each step from the machine file and the fabric; needs no GPU", ""},
           {"host", "computes every operation on the CPU, ranks as threads; small stacks", ""},
-          {"cuda", "runs the plan on GPUs: cuBLAS GEMMs between real collectives", cuda_refusal()}};
+          {"cuda", "runs the plan on GPUs: cuBLAS and own kernels between real collectives", cuda_refusal()}};
 }
 
 std::unique_ptr<Executor> make_executor(const RunConfig& config) {

@@ -39,12 +39,7 @@ E value_of(const std::string& name) {
 }
 
 comm::Call call_of(const CommCommand& options, int ranks) {
-  return {value_of<comm::Collective>(options.collective),
-          ranks,
-          0,
-          value_of<DType>(options.dtype),
-          !options.eager,
-          options.devices.own_settings()};
+  return {value_of<comm::Collective>(options.collective), ranks, 0, value_of<DType>(options.dtype), !options.eager};
 }
 
 /// Numbers of ranks, one table or measurement for each; none: the default.
@@ -77,9 +72,11 @@ std::vector<comm::CommTable> priced(const CommCommand& options, const ConfigLibr
                              "--ranks",
                              formatted("is {}", ranks),
                              formatted("at most the {} GPU{} of {}", all, all == 1 ? "" : "s", named.name)});
-    tables.push_back(
-        comm::comm_table(pricer, {call_of(options, ranks), comm::parse_sizes(options.bytes), backends_of(options)}));
-    tables.back().notes.insert(tables.back().notes.end(), named.notes.begin(), named.notes.end());
+    comm::Call call = call_of(options, ranks);
+    call.own = options.devices.own.empty() ? named.own : options.devices.own_settings();
+    tables.push_back(comm::comm_table(pricer, {call, comm::parse_sizes(options.bytes), backends_of(options)}));
+    if (!named.spec.nccl.protocol.empty())
+      tables.back().notes.push_back("nccl keeps to the protocol of comm.nccl: " + named.spec.nccl.protocol);
   }
   return tables;
 }
@@ -108,11 +105,19 @@ void measure(const CommCommand& options, const ConfigLibrary& library) {
   if (options.collective != "all_reduce") refuse("--collective", "all_reduce");
   if (options.config.empty() && !options.common.sets.empty()) refuse("--set", "a config whose keys it sets");
   std::optional<comm::Pricer> model;
-  if (!options.config.empty())
-    model.emplace(comm::build_topology(fabric_argument(options.config, options.common, library).spec));
+  NamedFabric named;
+  if (!options.config.empty()) {
+    named = fabric_argument(options.config, options.common, library);
+    model.emplace(comm::build_topology(named.spec));
+  }
   for (const std::string& id : backends_of(options)) comm::backend(id);  // names that do not exist
-  const DeviceQuery query{ranks_of(options), comm::parse_sizes(options.bytes), backends_of(options),
-                          value_of<DType>(options.dtype), model ? &*model : nullptr};
+  const DeviceQuery query{ranks_of(options),
+                          comm::parse_sizes(options.bytes),
+                          backends_of(options),
+                          value_of<DType>(options.dtype),
+                          model ? &*model : nullptr,
+                          named.own,
+                          named.nccl};
   check_outputs(options.common);
   run_on_devices(options.devices, query, options.common);
 }

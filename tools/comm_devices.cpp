@@ -2,6 +2,7 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <array>
 #include <charconv>
 #include <ctime>
 #include <map>
@@ -24,9 +25,10 @@ constexpr const char* measured_options = "Options of --executor cuda and host";
 
 /// KEY=VALUE pairs as the struct that they are keys of.
 template <class T>
-T settings_of(const char* option, const std::vector<std::string>& pairs) {
+T settings_of(const char* option, const char* example, const std::vector<std::string>& pairs) {
   ReadOptions how;
-  for (const std::string& pair : pairs) how.overrides.push_back(parse_override(pair));
+  for (const std::string& pair : pairs)
+    how.overrides.push_back(parse_override(pair, option, std::string("write key=value, as in ") + example));
   return read_config<T>(yaml::parse("{}", option), how);
 }
 
@@ -68,8 +70,9 @@ comm::MeasureRequest request_of(const DeviceOptions& options, const DeviceQuery&
   request.norm = asked("norm");
   request.width = options.width;
   request.check_only = options.check;
-  request.own = options.own_settings().value_or(comm::OwnSettings{});
-  request.nccl = settings_of<comm::NcclSettings>("--nccl", options.nccl);
+  request.own = options.own.empty() ? query.own.value_or(comm::OwnSettings{}) : *options.own_settings();
+  request.nccl = options.nccl.empty() ? query.nccl.value_or(comm::NcclSettings{})
+                                      : settings_of<comm::NcclSettings>("--nccl", "protocol=LL", options.nccl);
   if (query.model) request.target = &query.model->topology();
   request.wait_limit_seconds = options.wait_limit;
   if (!options.fault.empty()) request.fault = fault_of(options.fault);
@@ -188,9 +191,10 @@ void add_device_options(CLI::App& command, DeviceOptions& o, CommonOptions& comm
             ->delimiter(',')
             ->check(CLI::Range(0, 1023)));
   group(command
-            .add_option("--conditions", o.conditions,
-                        "graph (caches warm), cold (caches swept before each call), eager (launched one by one), norm "
-                        "(residual sum and norm behind, in one kernel and as two)")
+            .add_option(
+                "--conditions", o.conditions,
+                "on GPUs: graph (caches warm), cold (caches swept before each call), eager (launched one by one), "
+                "norm (residual sum and norm behind, in one kernel and as two)")
             ->delimiter(',')
             ->check(CLI::IsMember({"graph", "cold", "eager", "norm"})));
   group(command.add_option("--width", o.width, "values in a row, for the condition norm")
@@ -206,12 +210,12 @@ void add_device_options(CLI::App& command, DeviceOptions& o, CommonOptions& comm
   group(bounded(command.add_option("--wait-limit", o.wait_limit, "seconds after which a wait for a rank is given up"),
                 0.1, 3600)
             ->capture_default_str());
-  group(command.add_option("--nccl", o.nccl, "KEY=VALUE of comm.nccl (repeatable)")->take_all()->expected(1));
+  group(command.add_option("--nccl", o.nccl, "KEY=VALUE of comm.nccl (repeatable), on GPUs")->take_all()->expected(1));
   group(command.add_option(
       "--fault", o.fault,
       "rank=R,call=C[,ranks=N]: that rank makes no call from C on (among N ranks), to see what is said"));
   group(command.add_option("--save-table", common.saved_table,
-                           "write which backend is fastest at which size, for comm.table_file of a run"));
+                           "on GPUs: write which backend is fastest at which size, for comm.table_file of a run"));
   group(command.add_option("--format", o.format, "table, or the columns of nccl-tests")
             ->check(CLI::IsMember({"table", "nccl-tests"}))
             ->capture_default_str());
@@ -219,13 +223,19 @@ void add_device_options(CLI::App& command, DeviceOptions& o, CommonOptions& comm
 
 std::optional<comm::OwnSettings> DeviceOptions::own_settings() const {
   if (own.empty()) return std::nullopt;
-  return settings_of<comm::OwnSettings>("--own", own);
+  return settings_of<comm::OwnSettings>("--own", "transfer=push", own);
 }
 
 void refuse_without_measurement(const CLI::App& command) {
-  for (const CLI::Option* option : command.get_options())
-    if (option->get_group() == measured_options && option->count() > 0)
-      throw InputError(Issue{{option->get_name()}, "", "is read by executors that measure", "--executor cuda or host"});
+  static constexpr std::array<std::string_view, 4> of_gpus{"--devices", "--conditions", "--nccl", "--save-table"};
+  for (const CLI::Option* option : command.get_options()) {
+    if (option->get_group() != measured_options || option->count() == 0) continue;
+    const bool gpus = std::find(of_gpus.begin(), of_gpus.end(), option->get_name()) != of_gpus.end();
+    throw InputError(Issue{{option->get_name()},
+                           "",
+                           gpus ? "is read by --executor cuda" : "is read by executors that measure",
+                           gpus ? "--executor cuda" : "--executor cuda or host"});
+  }
 }
 
 namespace {
@@ -276,7 +286,10 @@ std::vector<Found> measure_all(const DeviceOptions& options, const DeviceQuery& 
 
 bool all_refused(const Found& found) {
   const auto& backends = found.benchmark.measured.backends;
-  return std::all_of(backends.begin(), backends.end(), [](const auto& b) { return !b.refusal.empty(); });
+  return std::all_of(backends.begin(), backends.end(), [](const auto& b) {
+    return !b.refusal.empty() ||
+           std::all_of(b.sizes.begin(), b.sizes.end(), [](const auto& size) { return !size.refusal.empty(); });
+  });
 }
 
 }  // namespace
@@ -286,7 +299,10 @@ void run_on_devices(const DeviceOptions& options, const DeviceQuery& query, cons
     refuse_on_host(options);
     if (query.ranks.empty())
       throw InputError(
-          Issue{{"--ranks"}, "", "missing", "how many threads, as in 2,4,8: there are no devices to count"});
+          Issue{{"--ranks"},
+                "",
+                "missing",
+                "how many threads, as in 2,4,8: --executor host counts neither devices nor a config's ranks"});
   }
   if (common.saved_table && (query.ranks.size() > 1 || options.executor == "host"))
     throw InputError(Issue{{"--save-table"}, "", "is for one number of ranks on GPUs", "--executor cuda --ranks N"});

@@ -43,7 +43,9 @@ struct DeviceQuery {
   std::vector<std::int64_t> sizes;
   std::vector<std::string> backends;
   DType dtype = DType::bf16;
-  comm::Pricer* model = nullptr;  // prices beside measurements, and what delay waits for
+  comm::Pricer* model = nullptr;             // prices beside measurements, and what delay waits for
+  std::optional<comm::OwnSettings> own{};    // of a run, where --own gives none
+  std::optional<comm::NcclSettings> nccl{};  // of a run, where --nccl gives none
 };
 
 /// Measures for each number of ranks and delivers. A backend that fails or hangs for one number is told, and the others

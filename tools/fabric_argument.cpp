@@ -25,7 +25,7 @@ fs::path find(const std::string& text, const ConfigLibrary& library) {
 }
 
 NamedFabric of_machine(const MachineSpec& machine, std::int64_t ranks) {
-  return {comm::first_gpus(machine.fabric, static_cast<int>(machine.count)), static_cast<int>(ranks), machine.name, {}};
+  return {comm::first_gpus(machine.fabric, static_cast<int>(machine.count)), static_cast<int>(ranks), machine.name};
 }
 
 }  // namespace
@@ -37,14 +37,14 @@ NamedFabric fabric_argument(const std::string& text, const CommonOptions& option
   if (root.find("links")) {
     auto spec = read_config<comm::FabricSpec>(root, how);
     const int all = comm::gpu_count(comm::build_topology(spec));
-    return {std::move(spec), all, path.stem().string(), {}};
+    return {std::move(spec), all, path.stem().string()};
   }
   if (root.find("stack")) {
     const auto run = read_config<RunConfig>(root, how);
     NamedFabric out = of_machine(run.machine, run.parallel.tensor);
-    if (run.comm.own && !run.comm.own->islands.empty())
-      out.notes.emplace_back(
-          "comm.own.islands of a run is not read here: --own 'islands=[[...], ...]' asks for a division");
+    out.own = run.comm.own;
+    out.nccl = run.comm.nccl;
+    if (run.comm.nccl) out.spec.nccl.protocol = run.comm.nccl->protocol;
     return out;
   }
   if (root.find("gpu") && root.find("fabric")) {

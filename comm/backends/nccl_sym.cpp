@@ -10,6 +10,7 @@
 #include <cmath>
 
 #include "comm/backend.h"
+#include "comm/nccl_node.h"
 #include "comm/schedules/schedules.h"
 #include "model/base/units.h"
 
@@ -71,18 +72,17 @@ std::vector<Variant> variants(const Topology&, const Call& call) {
   return {{one_shot(call.ranks, Operation::write), {.wire = Wire::ll}}};
 }
 
+std::optional<std::string> refuses(const Topology& t, const Call& call) {
+  if (auto reason = nccl_is_older(t.spec().nccl, 2, 27)) return reason;
+  return nccl_lacks_graph(t, call.ranks);
+}
+
 }  // namespace
 
 BackendRow nccl_sym_row() {
-  return {"nccl_sym",
-          "NCCL on symmetric windows",
-          {Collective::all_reduce},
-          {.p2p = true, .packs = true},
-          64,
-          variants,
-          prepare,
-          nullptr,
-          0.25};
+  return {
+      "nccl_sym", "NCCL on symmetric windows", {Collective::all_reduce}, {.p2p = true}, 64, variants, prepare, refuses,
+      0.25};
 }
 
 }  // namespace specstep::comm

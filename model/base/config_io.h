@@ -49,7 +49,11 @@ struct Override {
 };
 
 /// Parses "a.b[2].c=value". Throws InputError.
-Override parse_override(const std::string& text);
+/// Of another option than --set, `option` and how its values look.
+Override parse_override(const std::string& text, const std::string& option = "--set",
+                        const std::string& shape =
+                            "write path=value, as in engine.graph.max_batch=128 or "
+                            "comm.table[0].backend=pull1");
 
 /// What a read needs beside the file.
 struct ReadOptions {

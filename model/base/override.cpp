@@ -21,10 +21,9 @@ void place_everywhere(Node& node, const Location& at) {
 }
 }  // namespace
 
-Override parse_override(const std::string& text) {
-  const Location at{"--set " + text, 0, 0};
+Override parse_override(const std::string& text, const std::string& option, const std::string& shape) {
+  const Location at{option + " " + text, 0, 0};
   const std::size_t equals = text.find('=');
-  const std::string shape = "write path=value, as in engine.graph.max_batch=128 or comm.table[0].backend=pull1";
   if (equals == std::string::npos || equals == 0) throw InputError(Issue{at, "", "no 'path=' in front", shape});
   Override out;
   out.text = text;
@@ -56,7 +55,8 @@ Override parse_override(const std::string& text) {
   try {
     out.value = yaml::parse(value, at.file);
   } catch (const InputError& e) {
-    throw InputError(Issue{at, path, "the value " + e.issues().front().what, shape});
+    const std::string what = e.issues().front().what;
+    throw InputError(Issue{at, path, what == "the file is empty" ? "no value behind '='" : "the value " + what, shape});
   }
   place_everywhere(out.value, at);
   return out;

@@ -16,6 +16,7 @@ struct Quantity {
 
   static constexpr const char* no_source = "not given";
   /// False for a bare number, and for one whose source says that it is assumed.
+  bool bare() const { return source == no_source; }
   bool has_source() const { return source != no_source && !source.starts_with("assumed"); }
 };
 

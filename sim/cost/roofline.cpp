@@ -37,6 +37,11 @@ comm::Provenance provenance_of(const Quantity& q) {
   return q.has_source() ? comm::Provenance::measured : comm::Provenance::assumed;
 }
 
+/// Of a share of a peak: no better than a peak that is a bare number.
+comm::Provenance provenance_of(const Quantity& share, const Quantity& peak) {
+  return peak.bare() ? comm::Provenance::assumed : provenance_of(share);
+}
+
 double ceil_div(double a, double b) { return std::ceil(a / b); }
 
 /// Blocks of all sequences. Queries that share a read fill a block together with their heads.
@@ -63,7 +68,8 @@ KernelPrice price_split_attention(const GpuSpec& gpu, const SplitAttention& spli
   once.queries_share_kv = true;
   const double memory = cost_of(once).bytes() / bandwidth;
   if (blocks > memory) return {std::max(k.floor_us.value * us, fixed + blocks), provenance_of(split.token_ns)};
-  return {std::max(k.floor_us.value * us, fixed + memory), provenance_of(k.bandwidth_efficiency)};
+  return {std::max(k.floor_us.value * us, fixed + memory),
+          provenance_of(k.bandwidth_efficiency, gpu.memory_bandwidth_gb_s)};
 }
 
 KernelPrice price_kernel(const GpuSpec& gpu, const Op& op) {
@@ -77,8 +83,8 @@ KernelPrice price_kernel(const GpuSpec& gpu, const Op& op) {
   const double bandwidth = gpu.memory_bandwidth_gb_s.value * 1e9 * kernel->bandwidth_efficiency.value;
   const double memory = (cost.bytes() + kernel->ramp_mb.value * 1e6) / bandwidth;
   if (floor >= std::max(compute, memory)) return {floor, provenance_of(kernel->floor_us)};
-  if (memory >= compute) return {memory, provenance_of(kernel->bandwidth_efficiency)};
-  return {compute, provenance_of(kernel->compute_efficiency)};
+  if (memory >= compute) return {memory, provenance_of(kernel->bandwidth_efficiency, gpu.memory_bandwidth_gb_s)};
+  return {compute, provenance_of(kernel->compute_efficiency, gpu.bf16_tflops)};
 }
 
 }  // namespace specstep

@@ -95,9 +95,32 @@ class Ledger {
     std::vector<std::string> asked, out;
     for (const CommRule& row : config_.comm.rows()) asked.push_back(row.backend);
     if (asked.empty()) asked.push_back(config_.comm.pick(1));
-    for (std::string id : asked) {
-      if (id == "engine-default") id = engine_pick();
+    const auto add = [&](const std::string& id) {
       if (std::find(out.begin(), out.end(), id) == out.end()) out.push_back(id);
+    };
+    for (const std::string& id : asked) {
+      if (id == "auto")
+        for (const std::string& one : cheapest_picks()) add(one);
+      else
+        add(id == "engine-default" ? engine_pick() : id);
+    }
+    return out;
+  }
+
+  /// What `auto` takes for a decode step, a verify pass and a chunk of a prompt.
+  std::vector<std::string> cheapest_picks() const {
+    std::vector<std::string> out;
+    comm::Pricer pricer(comm::build_topology(config_.machine.fabric));
+    const double row = static_cast<double>(config_.stack.hidden) * bytes_of(DType::bf16);
+    for (const std::int64_t tokens :
+         {config_.workload.batch, config_.workload.batch * config_.speculation.verify_tokens(), chunk_tokens()}) {
+      comm::Call call{comm::Collective::all_reduce, static_cast<int>(config_.parallel.tensor),
+                      static_cast<std::int64_t>(static_cast<double>(tokens) * row), DType::bf16, true};
+      call.own = config_.own_kernels();
+      try {
+        out.push_back(comm::choose("auto", config_.comm.engine, pricer, call).used);
+      } catch (const InputError&) {  // the run itself says that nothing serves
+      }
     }
     return out;
   }
@@ -126,9 +149,11 @@ class Ledger {
         out_.comm.push_back({"custom allreduce", 3 * own_message,
                              "sums and signals, staging, table of pointers: 8 MiB each (custom_all_reduce)"});
       } else {
-        const comm::Footprint f = comm::footprint_of(id, ranks, static_cast<std::int64_t>(own_message));
+        const comm::OwnSettings own = config_.comm.own.value_or(comm::OwnSettings{});
+        const comm::Footprint f = comm::footprint_of(id, ranks, static_cast<std::int64_t>(own_message), own);
+        const std::string most = own.largest_kib > 0 ? formatted("{} KiB", own.largest_kib) : "8 MiB";
         if (f.known && f.device > 0)
-          out_.comm.push_back({id, static_cast<double>(f.device), "calls of up to 8 MiB in one piece"});
+          out_.comm.push_back({id, static_cast<double>(f.device), "calls of up to " + most + " in one piece"});
       }
     }
   }

@@ -228,6 +228,20 @@ TEST(Budget, TermsAddUp) {
   }
 }
 
+// What `auto` takes for a step and for a prompt needs its memory as if it were named.
+TEST(Budget, AutoTakesTheMemoryOfWhatItChooses) {
+  const auto bytes_of_push = [](const std::string& comm) {
+    double bytes = 0;
+    for (const MemoryTerm& t : budget("kimi-k2.5-8x-h200", {comm}).comm)
+      if (t.name == "push1") bytes += t.bytes;
+    return bytes;
+  };
+  const double named = bytes_of_push("comm={backend: push1, own: {}}");
+  EXPECT_GT(named, 0);
+  EXPECT_EQ(bytes_of_push("comm={backend: auto, own: {}}"), named);
+  EXPECT_NEAR(bytes_of_push("comm={backend: push1, own: {wire: ll, largest_kib: 32768}}") / named, 8, 0.1);
+}
+
 // `auto` is a value of its own: written, dumped and refused as such.
 TEST(Budget, AutomaticIsAWord) {
   const RunConfig config = load_run("seed/baseline-graph128", {"engine.memory.fraction=auto"});

@@ -33,13 +33,12 @@ std::vector<std::string> fusion_notes(const RunConfig& config) {
 std::vector<std::string> own_notes(const RunConfig& config) {
   if (!config.comm.own) return {};
   std::vector<std::string> out;
-  comm::OwnSettings rest = *config.comm.own;
-  rest.islands.clear();
   const bool priced = config.measure.executor == ExecutorKind::cost;
-  if (priced && !config.machine.fabric.gpu.own_kernels && rest != comm::OwnSettings{})
+  if (priced && !config.machine.fabric.gpu.own_kernels)
     out.emplace_back(
-        "comm.own: without gpu.own_kernels in the fabric prices know its islands alone; the cuda executor runs with "
-        "all");
+        "comm.own: without gpu.own_kernels in the fabric the kernels of serving engines are priced, and of comm.own "
+        "only "
+        "islands are read; the cuda executor runs with all");
   if (config.comm.own->islands.empty()) return out;
   std::vector<std::string> asked;
   for (const CommRule& rule : config.comm.rows()) asked.push_back(rule.backend);
