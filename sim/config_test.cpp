@@ -151,7 +151,7 @@ TEST(RunConfig, IslandsAreThoseAskedFor) {
   EXPECT_THAT(config_notes(load_run("seed/eagle3", {"comm={backend: nccl, own: {islands: [[0, 1, 2, 3], [4, 5, 6, 7]], "
                                                     "wire: ll}}"})),
               AllOf(testing::Contains(HasSubstr("comm.own.islands is not read")),
-                    testing::Contains(HasSubstr("prices know its islands alone"))));
+                    testing::Contains(HasSubstr("of comm.own only islands are read"))));
 }
 
 // Parts that are changed are no longer what their names say.
