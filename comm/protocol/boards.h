@@ -22,7 +22,8 @@ inline constexpr std::uint32_t packs_of_row = 32;
 inline constexpr std::size_t pairs_of_half = 2;
 inline constexpr std::size_t second_half = packs_of_row * pairs_of_half;
 constexpr std::size_t place_on_board(std::uint32_t i) {
-  return (std::size_t{2} * (i / packs_of_row * packs_of_row) + i % packs_of_row) * pairs_of_half;
+  const std::size_t row = i / packs_of_row;
+  return (std::size_t{2} * packs_of_row * row + i % packs_of_row) * pairs_of_half;
 }
 
 constexpr std::size_t pairs_of_board(std::uint32_t packs) {
