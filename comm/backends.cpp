@@ -45,7 +45,6 @@ std::optional<std::string> wrong_call(const BackendRow& row, const Topology& t, 
     return formatted("{} ranks on a fabric of {} GPUs; one rank for each GPU", call.ranks, gpu_count(t));
   if (std::find(row.kinds.begin(), row.kinds.end(), call.kind) == row.kinds.end())
     return formatted("has no {}; nccl has", name_of(call.kind));
-  if (row.id == "nvls" && call.own && !call.own->nvls) return "not without comm.own.nvls: true";
   if (call.ranks > row.max_ranks) return formatted("{} ranks; it is built for at most {}", call.ranks, row.max_ranks);
   if ((call.kind == Collective::all_reduce || call.kind == Collective::reduce_scatter) && bytes_of(call.dtype) < 1)
     return formatted("cannot sum values of {}", name_of(call.dtype));

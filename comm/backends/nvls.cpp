@@ -21,6 +21,11 @@ Prepared prepare(const Topology& t, const Call& call) {
   };
 }
 
+std::optional<std::string> refuses(const Topology&, const Call& call) {
+  if (!call.own || call.own->nvls) return std::nullopt;
+  return "not without comm.own.nvls: true";
+}
+
 }  // namespace
 
 SchedulePrice switch_price(const Topology& t, int ranks) {
@@ -37,7 +42,8 @@ BackendRow nvls_row() {
           {.multicast = true, .packs = true},
           16,
           variants,
-          prepare};
+          prepare,
+          refuses};
 }
 
 }  // namespace specstep::comm

@@ -43,14 +43,7 @@ struct StreamView {
           for (int j = 0; j < fragments; ++j)
             mma_16816(part[j], a, step == 0 ? uint2{row[j].x, row[j].y} : uint2{row[j].z, row[j].w});
           if ((step + 1) % each != 0) continue;
-          const float2 scale = scale_at<finest>(tile * Codec::cols + half * 32 + (step + 1 - each) * 16);
-#pragma unroll
-          for (int j = 0; j < fragments; ++j)
-#pragma unroll
-            for (int i = 0; i < 4; ++i) {
-              sums[j][i] = fmaf(i < 2 ? scale.x : scale.y, part[j][i], sums[j][i]);
-              part[j][i] = 0;
-            }
+          add_scaled<fragments>(sums, part, scale_at<finest>(tile * Codec::cols + half * 32 + (step + 1 - each) * 16));
         }
       }
     }

@@ -81,6 +81,18 @@ struct Tokens {
   }
 };
 
+/// sums += scale * part, by the scales of a thread's two rows of a tile; `part` begins anew.
+template <int fragments>
+__device__ __forceinline__ void add_scaled(Sums& sums, Sums& part, float2 scale) {
+#pragma unroll
+  for (int j = 0; j < fragments; ++j)
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      sums[j][i] = fmaf(i < 2 ? scale.x : scale.y, part[j][i], sums[j][i]);
+      part[j][i] = 0;
+    }
+}
+
 /// sums += chunk tokens, in the codec's unit. Products of a scale group are summed first and scaled once, in fp32.
 /// `tokens`: staged values of this thread's token of each fragment, from the chunk's first column on.
 template <class Codec, int fragments, bool finest>
@@ -104,14 +116,7 @@ __device__ void multiply_chunk(const ChunkView<Codec>& chunk, const __nv_bfloat1
       for (int j = 0; j < fragments; ++j) mma_16816(each > 0 ? part[j] : sums[j], a, row[j].of_step[step]);
       if constexpr (each > 0) {
         if ((step + 1) * 16 % each != 0) continue;
-        const float2 scale = chunk.template scale<finest>(tile * Codec::cols + step * 16 + 16 - each);
-#pragma unroll
-        for (int j = 0; j < fragments; ++j)
-#pragma unroll
-          for (int i = 0; i < 4; ++i) {
-            sums[j][i] = fmaf(i < 2 ? scale.x : scale.y, part[j][i], sums[j][i]);
-            part[j][i] = 0;
-          }
+        add_scaled<fragments>(sums, part, chunk.template scale<finest>(tile * Codec::cols + step * 16 + 16 - each));
       }
     }
   }
