@@ -164,6 +164,7 @@ class CudaExecutor final : public Executor {
 
 std::vector<std::string> CudaExecutor::notes() const {
   std::vector<std::string> out = crew_.at(0).comms().notes();
+  for (std::string& note : crew_.at(0).products().notes()) out.push_back(std::move(note));
   out.push_back(
       formatted("memory of a GPU, predicted: weights {}, caches {}, passes {}, libraries {}; in use at most {}",
                 bytes_text(need_.weights), bytes_text(need_.caches), bytes_text(need_.passes), bytes_text(need_.fixed),

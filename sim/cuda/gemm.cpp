@@ -7,7 +7,7 @@
 
 #include "model/base/error.h"
 #include "model/base/formatted.h"
-#include "sim/cuda/stamp.h"
+#include "sim/cuda/kernels/cluster_order.h"
 
 namespace specstep::cuda {
 
@@ -15,6 +15,12 @@ namespace {
 
 constexpr int most_candidates = 12;
 constexpr std::int64_t most_copies = 16;
+// Products are timed behind 1, 2, ... clusters, of which more than a GPU has GPCs; the fastest also behind launches
+// that set their order, which count if they gain more than two timings of one product differ.
+constexpr int most_gpcs = 8;
+constexpr std::int64_t orders = 12;
+constexpr std::size_t most_behind_clusters = 2;
+constexpr double least_gain = 0.01;
 
 using Desc = std::unique_ptr<std::remove_pointer_t<cublasLtMatmulDesc_t>, comm::Destroy<cublasLtMatmulDescDestroy>>;
 using Matrix =
@@ -58,11 +64,11 @@ std::int64_t cache_bytes() {
 
 }  // namespace
 
-/// Descriptions of the matrices and the algorithm chosen.
+/// Descriptions of the matrices and how to launch it.
 struct Products::Product {
   Desc desc;
   Matrix weight, in, out;
-  cublasLtMatmulAlgo_t algorithm{};
+  Choice choice;
 
   explicit Product(const GemmShape& s)
       : weight(matrix(type_of(s.real), s.n, s.k, s.k, s.batches, s.n * s.k)),
@@ -94,18 +100,18 @@ std::int64_t Products::tuning_bytes(const GemmShape& shape, std::int64_t l2_byte
 void Products::prepare(const GemmShape& shape, bool sharing, cudaStream_t stream) {
   if (products_.contains(shape)) return;
   auto product = std::make_unique<Product>(shape);
-  if (!sharing || group_.rank() == 0) time(shape, *product, stream);
+  if (!sharing || group_.rank() == 0) choose(shape, *product, stream);
   if (sharing && group_.ranks() > 1) {
-    std::string mine(sizeof product->algorithm, '\0');
-    std::memcpy(mine.data(), &product->algorithm, mine.size());
+    std::string mine(sizeof product->choice, '\0');
+    std::memcpy(mine.data(), &product->choice, mine.size());
     const std::string first = group_.all_gather(mine, "algorithm of " + text_of(shape)).front();
-    std::memcpy(&product->algorithm, first.data(), std::min(first.size(), sizeof product->algorithm));
+    std::memcpy(&product->choice, first.data(), std::min(first.size(), sizeof product->choice));
   }
   products_[shape] = std::move(product);
 }
 
-/// Takes the fastest of what the heuristic proposes; the heuristic's own first where there is no memory to time in.
-void Products::time(const GemmShape& shape, Product& product, cudaStream_t stream) {
+/// What cublasLt's heuristic proposes, its own first.
+std::vector<cublasLtMatmulAlgo_t> Products::proposed(const GemmShape& shape, const Product& product) const {
   cublasLtMatmulPreference_t made = nullptr;
   check(cublasLtMatmulPreferenceCreate(&made), "preference of a product");
   const Preference preference(made);
@@ -119,7 +125,15 @@ void Products::time(const GemmShape& shape, Product& product, cudaStream_t strea
                                      product.out.get(), product.out.get(), made, most_candidates, found.data(), &count),
       "algorithms of " + text_of(shape));
   if (count == 0) throw Error("cublasLt has no algorithm for " + text_of(shape));
-  product.algorithm = found.front().algo;
+  std::vector<cublasLtMatmulAlgo_t> out;
+  for (int i = 0; i < count; ++i) out.push_back(found[static_cast<std::size_t>(i)].algo);
+  return out;
+}
+
+/// Takes the fastest of what is proposed; the heuristic's own first where there is no memory to time in.
+void Products::choose(const GemmShape& shape, Product& product, cudaStream_t stream) {
+  const std::vector<cublasLtMatmulAlgo_t> candidates = proposed(shape, product);
+  product.choice.algorithm = candidates.front();
   std::size_t free = 0, total = 0;
   check(cudaMemGetInfo(&free, &total), "free memory");
   const std::int64_t bytes = tuning_bytes(shape, cache_bytes());
@@ -128,28 +142,48 @@ void Products::time(const GemmShape& shape, Product& product, cudaStream_t strea
   tuning_ = std::make_unique<Tuning>(Tuning{DeviceBuffer(bytes, "weights to time products with"),
                                             DeviceBuffer(in_bytes, "input to time products with"),
                                             DeviceBuffer(out_bytes(shape), "output to time products with"),
-                                            DeviceBuffer(sizeof(std::uint64_t), "a kernel between two products"),
                                             bytes / std::max<std::int64_t>(weight_bytes(shape), 1)});
-  stamp(tuning_->mark.as<std::uint64_t>(), stream);  // loads its kernel, which a capture does not allow
-  double best = std::numeric_limits<double>::infinity();
-  for (int i = 0; i < count; ++i) {
-    const double now = seconds(shape, product, found[static_cast<std::size_t>(i)].algo, stream);
-    if (now >= best) continue;
-    best = now;
-    product.algorithm = found[static_cast<std::size_t>(i)].algo;
+  empty_clusters(1, stream);  // loads its kernel, which a capture does not allow
+  std::vector<Choice> plain;
+  for (const cublasLtMatmulAlgo_t& algorithm : candidates) {
+    Choice choice{.algorithm = algorithm};
+    choice.seconds = choice.plain_seconds = seconds(shape, product, choice, stream);
+    if (choice.seconds < std::numeric_limits<double>::infinity()) plain.push_back(choice);
   }
+  std::stable_sort(plain.begin(), plain.end(), [](const Choice& a, const Choice& b) { return a.seconds < b.seconds; });
+  if (!plain.empty()) product.choice = plain.front();
+  plain.resize(std::min(plain.size(), most_behind_clusters));
+  choose_order(shape, product, plain, stream);
   tuning_.reset();
 }
 
-/// One product and the small kernel before it, in a graph that walks over all copies of the weight; infinity when the
-/// algorithm does not run.
-double Products::seconds(const GemmShape& shape, Product& product, const cublasLtMatmulAlgo_t& algorithm,
-                         cudaStream_t stream) {
+/// Tries the fastest behind empty clusters: of all places or all but one, which leaves one order whatever was before,
+/// and of some more, which turn that to another.
+void Products::choose_order(const GemmShape& shape, Product& product, const std::vector<Choice>& fastest,
+                            cudaStream_t stream) {
+  const int places = pairs_of_multiprocessors();
+  if (places < 2) return;
+  for (Choice choice : fastest)
+    for (const int all : {places, places - 1})
+      for (int more = 0; more <= most_gpcs; ++more) {
+        choice.clusters[0] = all;
+        choice.clusters[1] = more;
+        choice.plain_seconds = fastest.front().seconds;
+        choice.seconds = seconds(shape, product, choice, stream);
+        const double least = std::min(product.choice.seconds, (1 - least_gain) * choice.plain_seconds);
+        if (choice.seconds < least) product.choice = choice;
+      }
+}
+
+/// One product, with what is put before it, in a graph that walks over all copies of the weight and over what kernels
+/// before may leave of the order of clusters; infinity when the algorithm does not run.
+double Products::seconds(const GemmShape& shape, const Product& product, const Choice& choice, cudaStream_t stream) {
+  const std::int64_t count = std::max(tuning_->copies, orders);
   try {
     const comm::GraphExec graph = comm::capture(stream, [&] {
-      for (std::int64_t i = 0; i < tuning_->copies; ++i) {
-        stamp(tuning_->mark.as<std::uint64_t>(), stream);
-        launch(product, algorithm, tuning_->in.data(), tuning_->weights.data() + i * weight_bytes(shape),
+      for (std::int64_t i = 0; i < count; ++i) {
+        empty_clusters(static_cast<int>(i % orders + 1), stream);
+        launch(product, choice, tuning_->in.data(), tuning_->weights.data() + i % tuning_->copies * weight_bytes(shape),
                tuning_->out.data(), stream);
       }
     });
@@ -166,18 +200,20 @@ double Products::seconds(const GemmShape& shape, Product& product, const cublasL
       check(cudaEventElapsedTime(&ms, begin.get(), end.get()), "timing a product");
       best = std::min(best, static_cast<double>(ms));
     }
-    return best * 1e-3 / static_cast<double>(tuning_->copies);
+    return best * 1e-3 / static_cast<double>(count);
   } catch (const Error&) {
     if (cudaStreamSynchronize(stream) != cudaSuccess) throw;  // the device itself failed
     return std::numeric_limits<double>::infinity();
   }
 }
 
-void Products::launch(const Product& product, const cublasLtMatmulAlgo_t& algorithm, const void* in, const void* weight,
-                      void* out, cudaStream_t stream) {
+void Products::launch(const Product& product, const Choice& choice, const void* in, const void* weight, void* out,
+                      cudaStream_t stream) {
+  for (const int clusters : choice.clusters)
+    if (clusters > 0) empty_clusters(clusters, stream);
   const float one = 1, zero = 0;
   check(cublasLtMatmul(handle_.get(), product.desc.get(), &one, weight, product.weight.get(), in, product.in.get(),
-                       &zero, out, product.out.get(), out, product.out.get(), &algorithm, workspace_.data(),
+                       &zero, out, product.out.get(), out, product.out.get(), &choice.algorithm, workspace_.data(),
                        static_cast<std::size_t>(workspace_bytes), stream),
         "a product");
 }
@@ -185,7 +221,20 @@ void Products::launch(const Product& product, const cublasLtMatmulAlgo_t& algori
 void Products::run(const GemmShape& shape, const void* in, const void* weight, void* out, cudaStream_t stream) {
   const auto found = products_.find(shape);
   if (found == products_.end()) throw std::logic_error(text_of(shape) + " was not prepared");
-  launch(*found->second, found->second->algorithm, in, weight, out, stream);
+  launch(*found->second, found->second->choice, in, weight, out, stream);
+}
+
+std::vector<std::string> Products::notes() const {
+  std::vector<std::string> out;
+  for (const auto& [shape, product] : products_) {
+    const Choice& choice = product->choice;
+    if (choice.clusters[0] > 0)
+      out.push_back(formatted(
+          "{}: behind {} + {} empty clusters, which set the order of its own: {:.1f} us when timed "
+          "so, {:.1f} without; both with a small kernel before",
+          text_of(shape), choice.clusters[0], choice.clusters[1], choice.seconds * 1e6, choice.plain_seconds * 1e6));
+  }
+  return out;
 }
 
 }  // namespace specstep::cuda

@@ -1,9 +1,13 @@
 // Dense products by cublasLt, the algorithm of each shape chosen once by timing.
 #pragma once
 
+#include <cublasLt.h>
+
 #include <compare>
 #include <map>
 #include <memory>
+#include <string>
+#include <vector>
 
 #include "comm/bootstrap.h"
 #include "sim/cuda/buffers.h"
@@ -34,28 +38,40 @@ class Products {
 
   /// Chooses the algorithm of a shape: every rank of `sharing` calls it in the same order. Times what cublasLt proposes
   /// with weights that are not in the cache, in a graph, each behind a small kernel, as in a pass: one that overlaps
-  /// with its like gains nothing. Does nothing for a shape it knows.
+  /// with its like gains nothing. Each as clusters are dealt out behind other kernels, and the fastest behind
+  /// empty_clusters() too, which is put before the product where the two together are faster. Does nothing for a shape
+  /// it knows.
   void prepare(const GemmShape& shape, bool sharing, cudaStream_t stream);
   /// The shape must be prepared. `out` is written whole.
   void run(const GemmShape& shape, const void* in, const void* weight, void* out, cudaStream_t stream);
+  /// Which products run behind empty_clusters(), and what that was worth when they were timed.
+  std::vector<std::string> notes() const;
 
   static constexpr std::int64_t workspace_bytes = 32LL << 20;
   /// Memory that choosing takes for a while: copies of the weight, larger than the cache in all.
   static std::int64_t tuning_bytes(const GemmShape& shape, std::int64_t l2_bytes);
 
  private:
+  /// How a product is launched. Plain bytes: ranks send it to each other.
+  struct Choice {
+    cublasLtMatmulAlgo_t algorithm{};
+    int clusters[2] = {};      // of empty launches before it, 0 where there is none
+    double seconds = 0;        // when timed so, and
+    double plain_seconds = 0;  // what the fastest takes without them; zero where nothing was timed
+  };
   struct Product;
-  void time(const GemmShape& shape, Product& product, cudaStream_t stream);
-  double seconds(const GemmShape& shape, Product& product, const cublasLtMatmulAlgo_t& algorithm, cudaStream_t stream);
-  void launch(const Product& product, const cublasLtMatmulAlgo_t& algorithm, const void* in, const void* weight,
-              void* out, cudaStream_t stream);
+  std::vector<cublasLtMatmulAlgo_t> proposed(const GemmShape& shape, const Product& product) const;
+  void choose(const GemmShape& shape, Product& product, cudaStream_t stream);
+  void choose_order(const GemmShape& shape, Product& product, const std::vector<Choice>& fastest, cudaStream_t stream);
+  double seconds(const GemmShape& shape, const Product& product, const Choice& choice, cudaStream_t stream);
+  void launch(const Product& product, const Choice& choice, const void* in, const void* weight, void* out,
+              cudaStream_t stream);
 
   comm::Bootstrap& group_;
   std::unique_ptr<std::remove_pointer_t<cublasLtHandle_t>, comm::Destroy<cublasLtDestroy>> handle_;
   DeviceBuffer workspace_;
   struct Tuning {
     DeviceBuffer weights, in, out;
-    DeviceBuffer mark;  // what a kernel between two products writes
     std::int64_t copies = 1;
   };
   std::unique_ptr<Tuning> tuning_;
