@@ -1,11 +1,13 @@
 #include "sim/cuda/executor.h"
 
 #include <algorithm>
+#include <numeric>
 #include <optional>
 
 #include "model/base/formatted.h"
 #include "model/base/units.h"
 #include "sim/cuda/facts.h"
+#include "sim/cuda/median.h"
 #include "sim/cuda/memory.h"
 #include "sim/cuda/prepared.h"
 #include "sim/host/generator.h"
@@ -15,11 +17,6 @@ namespace specstep {
 namespace {
 
 using namespace cuda;
-
-double median(std::vector<double> values) {
-  std::sort(values.begin(), values.end());
-  return values[values.size() / 2];
-}
 
 class CudaPlan final : public PreparedPlan {
  public:
@@ -31,27 +28,30 @@ class CudaPlan final : public PreparedPlan {
     out.insert(out.end(), traced_.begin(), traced_.end());
     return out;
   }
-  /// Traced: the seconds are those of untraced runs; a step's are its isolated ones (PreparedPass::step_seconds). What
-  /// the pass takes beyond their sum is launch; where it takes less, the steps are scaled to it.
+  /// Traced: the seconds are those of untraced runs; a step's are those inside a pass of its own
+  /// (PreparedPass::seconds_inside). What the pass takes beyond their sum is launch; where it takes less, the steps are
+  /// scaled to it.
   Timeline run(bool traced) override {
     if (!traced) return {pass_->seconds(), {}, {}, 0, 0};
     constexpr int runs = 5;
     std::vector<double> whole;
     for (int i = 0; i < runs; ++i) whole.push_back(pass_->seconds());
     Timeline out{median(whole), {}, {}, 0, 0};
-    const std::vector<double> steps = pass_->step_seconds();
-    double sum = 0;
-    for (const double s : steps) sum += s;
+    const std::vector<double> inside = pass_->seconds_inside();
+    const std::vector<double> isolated = pass_->step_seconds();
+    const double sum = std::accumulate(inside.begin(), inside.end(), 0.0);
     const double scale = std::min(1.0, sum > 0 ? out.seconds / sum : 1.0);
-    for (std::size_t i = 0; i < steps.size(); ++i) {
-      out.spans.push_back({steps[i] * scale, comm::Provenance::measured, false});
-      out.parts[static_cast<std::size_t>(part_of(plan().steps[i]))] += steps[i] * scale;
+    for (std::size_t i = 0; i < inside.size(); ++i) {
+      out.spans.push_back({inside[i] * scale, comm::Provenance::measured, false});
+      out.parts[static_cast<std::size_t>(part_of(plan().steps[i]))] += inside[i] * scale;
       const auto* reduce = allreduce_of(plan().steps[i].op);
-      if (reduce && reduce->in_layer) out.allreduce_seconds = steps[i];
+      if (reduce && reduce->in_layer) out.allreduce_seconds = isolated[i];
     }
     out.parts[static_cast<std::size_t>(Part::launch)] += out.seconds - sum * scale;
-    traced_ = {formatted("{}{}: the isolated steps sum to {:.1f} % of the pass", plan().draft ? "draft's " : "",
-                         name_of(plan().shape.kind), 100 * sum / out.seconds)};
+    traced_ = {
+        formatted("{}{}: the isolated steps sum to {:.1f} % of the pass, the steps inside a traced one to {:.1f} %",
+                  plan().draft ? "draft's " : "", name_of(plan().shape.kind),
+                  100 * std::accumulate(isolated.begin(), isolated.end(), 0.0) / out.seconds, 100 * sum / out.seconds)};
     add_in_situ(out);
     return out;
   }

@@ -49,6 +49,23 @@ TEST(CudaExecutor, ARunIsMeasured) {
   EXPECT_GT(r.metrics.at("memory.used_gib").value, 0);
 }
 
+// `delay` lasts as long as the cost model says, so that what allreduces take inside a pass is known beforehand. Eager
+// launches and stamps may stretch all else.
+TEST(CudaExecutor, StepsAreTimedInsideThePass) {
+  if (devices_here() == 0) GTEST_SKIP() << "no CUDA device";
+  const auto allreduces = [](const RunResult& r) {
+    const auto verify =
+        std::find_if(r.phases.begin(), r.phases.end(), [](const PhaseResult& p) { return p.kind == PassKind::verify; });
+    return verify == r.phases.end() ? 0.0 : verify->parts[static_cast<std::size_t>(Part::allreduce)];
+  };
+  for (const char* launch : {"captured", "eager"}) {
+    const std::string phases = std::string("engine.phases={verify: ") + launch + "}";
+    const RunConfig config = tiny({phases}), priced = tiny({phases, "measure.executor=cost"});
+    const double found = allreduces(run_benchmark(config, *make_cuda_executor(config)));
+    EXPECT_GT(found, 0.3 * allreduces(run_benchmark(priced, *make_executor(priced)))) << launch;
+  }
+}
+
 TEST(CudaExecutor, GeneratingIsASampleToo) {
   if (devices_here() == 0) GTEST_SKIP() << "no CUDA device";
   const RunConfig config =

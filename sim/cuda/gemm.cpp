@@ -100,14 +100,37 @@ std::int64_t Products::tuning_bytes(const GemmShape& shape, std::int64_t l2_byte
 void Products::prepare(const GemmShape& shape, bool sharing, cudaStream_t stream) {
   if (products_.contains(shape)) return;
   auto product = std::make_unique<Product>(shape);
-  if (!sharing || group_.rank() == 0) choose(shape, *product, stream);
-  if (sharing && group_.ranks() > 1) {
-    std::string mine(sizeof product->choice, '\0');
-    std::memcpy(mine.data(), &product->choice, mine.size());
-    const std::string first = group_.all_gather(mine, "algorithm of " + text_of(shape)).front();
-    std::memcpy(&product->choice, first.data(), std::min(first.size(), sizeof product->choice));
+  const bool with_others = sharing && group_.ranks() > 1;
+  if (!with_others || group_.rank() == 0) choose(shape, *product, stream);
+  if (with_others) {
+    product->choice = choices_of_all(shape, product->choice).front();
+    const int first = first_on_this_gpu();
+    if (first == group_.rank() && first != 0) choose_order(shape, *product, stream);
+    product->choice = choices_of_all(shape, product->choice)[static_cast<std::size_t>(first)];
   }
   products_[shape] = std::move(product);
+}
+
+std::vector<Products::Choice> Products::choices_of_all(const GemmShape& shape, const Choice& mine) {
+  std::string bytes(sizeof mine, '\0');
+  std::memcpy(bytes.data(), &mine, bytes.size());
+  std::vector<Choice> out;
+  for (const std::string& one : group_.all_gather(bytes, "algorithm of " + text_of(shape)))
+    std::memcpy(&out.emplace_back(), one.data(), std::min(one.size(), sizeof mine));
+  return out;
+}
+
+int Products::first_on_this_gpu() {
+  if (!first_on_this_gpu_) {
+    int device = 0;
+    cudaDeviceProp properties{};
+    check(cudaGetDevice(&device), "the current device");
+    check(cudaGetDeviceProperties(&properties, device), "properties of a device");
+    const std::string mine(properties.uuid.bytes, sizeof properties.uuid.bytes);
+    const std::vector<std::string> all = group_.all_gather(mine, "who shares a GPU");
+    first_on_this_gpu_ = static_cast<int>(std::find(all.begin(), all.end(), mine) - all.begin());
+  }
+  return *first_on_this_gpu_;
 }
 
 /// What cublasLt's heuristic proposes, its own first.
@@ -130,20 +153,26 @@ std::vector<cublasLtMatmulAlgo_t> Products::proposed(const GemmShape& shape, con
   return out;
 }
 
-/// Takes the fastest of what is proposed; the heuristic's own first where there is no memory to time in.
-void Products::choose(const GemmShape& shape, Product& product, cudaStream_t stream) {
-  const std::vector<cublasLtMatmulAlgo_t> candidates = proposed(shape, product);
-  product.choice.algorithm = candidates.front();
+/// Memory to time in, if there is enough.
+bool Products::make_room(const GemmShape& shape, cudaStream_t stream) {
   std::size_t free = 0, total = 0;
   check(cudaMemGetInfo(&free, &total), "free memory");
   const std::int64_t bytes = tuning_bytes(shape, cache_bytes());
   const std::int64_t in_bytes = (shape.m * shape.in_stride + shape.batches * shape.in_batch) * bytes_of(shape.real);
-  if (bytes + in_bytes + out_bytes(shape) > static_cast<std::int64_t>(free) / 2) return;
+  if (bytes + in_bytes + out_bytes(shape) > static_cast<std::int64_t>(free) / 2) return false;
   tuning_ = std::make_unique<Tuning>(Tuning{DeviceBuffer(bytes, "weights to time products with"),
                                             DeviceBuffer(in_bytes, "input to time products with"),
                                             DeviceBuffer(out_bytes(shape), "output to time products with"),
                                             bytes / std::max<std::int64_t>(weight_bytes(shape), 1)});
   empty_clusters(1, stream);  // loads its kernel, which a capture does not allow
+  return true;
+}
+
+/// Takes the fastest of what is proposed; the heuristic's own first where there is no memory to time in.
+void Products::choose(const GemmShape& shape, Product& product, cudaStream_t stream) {
+  const std::vector<cublasLtMatmulAlgo_t> candidates = proposed(shape, product);
+  product.choice.algorithm = candidates.front();
+  if (!make_room(shape, stream)) return;
   std::vector<Choice> plain;
   for (const cublasLtMatmulAlgo_t& algorithm : candidates) {
     Choice choice{.algorithm = algorithm};
@@ -152,27 +181,34 @@ void Products::choose(const GemmShape& shape, Product& product, cudaStream_t str
   }
   std::stable_sort(plain.begin(), plain.end(), [](const Choice& a, const Choice& b) { return a.seconds < b.seconds; });
   if (!plain.empty()) product.choice = plain.front();
-  plain.resize(std::min(plain.size(), most_behind_clusters));
-  choose_order(shape, product, plain, stream);
+  for (std::size_t i = 0; i < std::min(plain.size(), most_behind_clusters); ++i)
+    try_orders(shape, product, plain[i], stream);
   tuning_.reset();
 }
 
-/// Tries the fastest behind empty clusters: of all places or all but one, which leaves one order whatever was before,
-/// and of some more, which turn that to another.
-void Products::choose_order(const GemmShape& shape, Product& product, const std::vector<Choice>& fastest,
-                            cudaStream_t stream) {
+/// For an algorithm that another GPU has chosen.
+void Products::choose_order(const GemmShape& shape, Product& product, cudaStream_t stream) {
+  Choice& choice = product.choice = {.algorithm = product.choice.algorithm};
+  if (!make_room(shape, stream)) return;
+  choice.seconds = choice.plain_seconds = seconds(shape, product, choice, stream);
+  try_orders(shape, product, choice, stream);
+  tuning_.reset();
+}
+
+/// Behind empty clusters: of all places or all but one, which leaves one order whatever was before, and of some more,
+/// which turn that to another.
+void Products::try_orders(const GemmShape& shape, Product& product, Choice choice, cudaStream_t stream) {
+  const double plain = product.choice.plain_seconds;
   const int places = pairs_of_multiprocessors();
   if (places < 2) return;
-  for (Choice choice : fastest)
-    for (const int all : {places, places - 1})
-      for (int more = 0; more <= most_gpcs; ++more) {
-        choice.clusters[0] = all;
-        choice.clusters[1] = more;
-        choice.plain_seconds = fastest.front().seconds;
-        choice.seconds = seconds(shape, product, choice, stream);
-        const double least = std::min(product.choice.seconds, (1 - least_gain) * choice.plain_seconds);
-        if (choice.seconds < least) product.choice = choice;
-      }
+  for (const int all : {places, places - 1})
+    for (int more = 0; more <= most_gpcs; ++more) {
+      choice.clusters[0] = all;
+      choice.clusters[1] = more;
+      choice.plain_seconds = plain;
+      choice.seconds = seconds(shape, product, choice, stream);
+      if (choice.seconds < std::min(product.choice.seconds, (1 - least_gain) * plain)) product.choice = choice;
+    }
 }
 
 /// One product, with what is put before it, in a graph that walks over all copies of the weight and over what kernels

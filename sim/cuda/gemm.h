@@ -6,6 +6,7 @@
 #include <compare>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -30,7 +31,8 @@ struct GemmShape {
 /// Products of one device. Sums in fp32: bf16 on tensor cores, f32 without tf32.
 class Products {
  public:
-  /// `group` may be one rank. Its first rank chooses for all, so that what ranks compute twice is the same.
+  /// `group` may be one rank. Its first rank chooses algorithms for all, so that what ranks compute twice is the same;
+  /// what is put before them the first rank of each GPU.
   explicit Products(comm::Bootstrap& group);
   ~Products();
   Products(const Products&) = delete;
@@ -62,7 +64,11 @@ class Products {
   struct Product;
   std::vector<cublasLtMatmulAlgo_t> proposed(const GemmShape& shape, const Product& product) const;
   void choose(const GemmShape& shape, Product& product, cudaStream_t stream);
-  void choose_order(const GemmShape& shape, Product& product, const std::vector<Choice>& fastest, cudaStream_t stream);
+  void choose_order(const GemmShape& shape, Product& product, cudaStream_t stream);
+  void try_orders(const GemmShape& shape, Product& product, Choice choice, cudaStream_t stream);
+  bool make_room(const GemmShape& shape, cudaStream_t stream);
+  std::vector<Choice> choices_of_all(const GemmShape& shape, const Choice& mine);
+  int first_on_this_gpu();
   double seconds(const GemmShape& shape, const Product& product, const Choice& choice, cudaStream_t stream);
   void launch(const Product& product, const Choice& choice, const void* in, const void* weight, void* out,
               cudaStream_t stream);
@@ -76,6 +82,7 @@ class Products {
   };
   std::unique_ptr<Tuning> tuning_;
   std::map<GemmShape, std::unique_ptr<Product>> products_;
+  std::optional<int> first_on_this_gpu_;
 };
 
 }  // namespace specstep::cuda

@@ -5,20 +5,9 @@
 #include <new>
 
 #include "model/base/formatted.h"
+#include "sim/cuda/median.h"
 
 namespace specstep::cuda {
-
-namespace {
-
-constexpr double ns = 1e-9;
-
-double median(std::vector<double> values) {
-  if (values.empty()) return 0;
-  std::sort(values.begin(), values.end());
-  return values[values.size() / 2];
-}
-
-}  // namespace
 
 std::optional<ClockOffset> offset_of(const PingPong& exchange) {
   std::optional<ClockOffset> out;
@@ -38,7 +27,7 @@ std::optional<ClockOffset> offset_of(const PingPong& exchange) {
 InSitu split(const std::vector<Stamps>& stamps, const std::vector<ClockOffset>& clocks) {
   InSitu out;
   std::vector<double> transfers, waits;
-  for (const ClockOffset& clock : clocks) out.clock_error = std::max(out.clock_error, clock.error * ns);
+  for (const ClockOffset& clock : clocks) out.clock_error = std::max(out.clock_error, clock.error * clock_count);
   for (std::size_t i = 0; i < stamps.front().size(); ++i) {
     double arrived = -std::numeric_limits<double>::infinity();
     double departed = arrived;
@@ -46,10 +35,11 @@ InSitu split(const std::vector<Stamps>& stamps, const std::vector<ClockOffset>& 
       arrived = std::max(arrived, stamps[r][i][0] - clocks[r].offset);
       departed = std::max(departed, stamps[r][i][1] - clocks[r].offset);
     }
-    transfers.push_back((departed - arrived) * ns);
+    transfers.push_back((departed - arrived) * clock_count);
     for (std::size_t r = 0; r < stamps.size(); ++r)
-      waits.push_back((arrived - (stamps[r][i][0] - clocks[r].offset)) * ns);
+      waits.push_back((arrived - (stamps[r][i][0] - clocks[r].offset)) * clock_count);
   }
+  if (transfers.empty()) return out;
   out.transfer = median(transfers);
   out.wait = median(waits);
   if (out.clock_error >= out.transfer)

@@ -4,6 +4,7 @@
 
 #include "model/base/formatted.h"
 #include "model/base/units.h"
+#include "sim/cuda/median.h"
 
 namespace specstep::cuda {
 
@@ -13,12 +14,6 @@ std::size_t node_count(cudaGraph_t graph) {
   std::size_t count = 0;
   check(cudaGraphGetNodes(graph, nullptr, &count), "counting the nodes of a graph");
   return count;
-}
-
-/// Of an odd number of values.
-double median(std::vector<double> all) {
-  std::nth_element(all.begin(), all.begin() + static_cast<std::ptrdiff_t>(all.size() / 2), all.end());
-  return all[all.size() / 2];
 }
 
 /// A lone input for a run that keeps tokens must not touch what it keeps: it writes behind all of it.
@@ -190,104 +185,6 @@ double PreparedPass::seconds() {
     }
   });
   return median(std::move(all));
-}
-
-double PreparedPass::group_seconds(RankDevice& device, OnRank& mine, const std::vector<std::size_t>& steps) {
-  constexpr std::size_t least = 8;
-  // A prompt's steps are long, and a pass of it before each run would take most of a benchmark's time.
-  const int runs = plan_.shape.kind == PassKind::prefill ? 1 : 3;
-  std::size_t put_down = 0;
-  const comm::Graph captured = comm::captured(device.stream(), [&] {
-    while (put_down < std::max(least, steps.size()))
-      for (const std::size_t step : steps) {
-        mine.pass->issue(step);
-        ++put_down;
-      }
-  });
-  comm::begin_behind_ends(captured);
-  const comm::GraphExec graph = comm::instantiate(captured);
-  std::vector<double> seconds;
-  for (int run = 0; run < runs; ++run) {
-    // A whole pass first: repeated steps alone would drive what they work on beyond all numbers. Not before all have
-    // made their graphs, as above.
-    if (model_.in_step(device)) device.group().barrier("graphs of steps");
-    put(mine);
-    const auto launch = [&] { check(cudaGraphLaunch(graph.get(), device.stream()), "steps of a kind"); };
-    seconds.push_back(timed(device, launch, launch));
-  }
-  return median(std::move(seconds)) / static_cast<double>(put_down);
-}
-
-std::vector<double> PreparedPass::step_seconds() {
-  // Groups in order of their first step; allreduces of the layers are one group, wherever in the layer they stand.
-  std::vector<std::vector<std::size_t>> groups;
-  for (std::size_t i = 0; i < plan_.steps.size(); ++i) {
-    const Step& step = plan_.steps[i];
-    const auto found = std::find_if(groups.begin(), groups.end(), [&](const std::vector<std::size_t>& g) {
-      const Step& first = plan_.steps[g.front()];
-      const bool collective = allreduce_of(step.op) != nullptr;
-      return first.op == step.op && (first.kind == step.kind || collective);
-    });
-    if (found == groups.end())
-      groups.push_back({i});
-    else
-      found->push_back(i);
-  }
-  std::vector<double> out(plan_.steps.size());
-  model_.crew().run([&](RankDevice& device) {
-    OnRank* mine = on(device);
-    if (!mine) return;
-    for (const std::vector<std::size_t>& group : groups) {
-      const double each = group_seconds(device, *mine, group);
-      if (&device != &model_.crew().at(0)) continue;
-      for (const std::size_t step : group) out[step] = each;
-    }
-  });
-  return out;
-}
-
-/// One pass with stamps around the allreduces of its layers, behind one without.
-Stamps PreparedPass::stamped(RankDevice& device, OnRank& mine) {
-  const auto in_layer = [](const Step& step) {
-    const auto* reduce = allreduce_of(step.op);
-    return reduce && reduce->in_layer;
-  };
-  const auto count = static_cast<std::size_t>(std::count_if(plan_.steps.begin(), plan_.steps.end(), in_layer));
-  const DeviceBuffer times(static_cast<std::int64_t>(2 * count * sizeof(std::uint64_t)), "stamps");
-  stamp(times.as<std::uint64_t>(), device.stream());  // loads its kernel, which a capture does not allow
-  const comm::GraphExec graph = comm::capture(device.stream(), [&] {
-    auto* next = times.as<std::uint64_t>();
-    mine.pass->begin();
-    for (std::size_t i = 0; i < plan_.steps.size(); ++i) {
-      const bool stamps = in_layer(plan_.steps[i]);
-      if (stamps) stamp(next++, device.stream());
-      mine.pass->issue(i);
-      if (stamps) stamp(next++, device.stream());
-    }
-  });
-  const auto launch = [&] { check(cudaGraphLaunch(graph.get(), device.stream()), "a stamped pass"); };
-  timed(device, launch, launch);
-  std::vector<std::uint64_t> read(2 * count);
-  check(cudaMemcpy(read.data(), times.data(), read.size() * sizeof(std::uint64_t), cudaMemcpyDeviceToHost), "stamps");
-  Stamps out;
-  for (std::size_t i = 0; i < count; ++i)
-    out.push_back({static_cast<double>(read[2 * i]), static_cast<double>(read[2 * i + 1])});
-  return out;
-}
-
-std::optional<InSitu> PreparedPass::in_situ() {
-  const bool any = std::any_of(plan_.steps.begin(), plan_.steps.end(), [](const Step& step) {
-    const auto* reduce = allreduce_of(step.op);
-    return reduce && reduce->in_layer;
-  });
-  if (!any) return std::nullopt;
-  const Clocks clocks(model_.crew());
-  if (!clocks.refused().empty()) return InSitu{.refused = clocks.refused()};
-  std::vector<Stamps> stamps(ranks_.size());
-  model_.crew().run([&](RankDevice& device) {
-    if (OnRank* mine = on(device)) stamps[static_cast<std::size_t>(mine - ranks_.data())] = stamped(device, *mine);
-  });
-  return split(stamps, clocks.offsets());
 }
 
 std::int64_t PreparedPass::bytes() const {

@@ -7,7 +7,10 @@
 
 namespace specstep::cuda {
 
-/// *to = the clock (%globaltimer, nanoseconds) when the stream gets there.
+/// Seconds of a count of the clock.
+inline constexpr double clock_count = 1e-9;
+
+/// *to = the clock (%globaltimer) when the stream gets there.
 void stamp(std::uint64_t* to, cudaStream_t stream);
 
 /// Two devices call each other through memory of the host that both see. Zeroed before each use.

@@ -1,0 +1,15 @@
+#pragma once
+
+#include <algorithm>
+#include <vector>
+
+namespace specstep::cuda {
+
+/// The middle one of some values; of an even number the upper of the two.
+inline double median(std::vector<double> values) {
+  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
+  std::nth_element(values.begin(), middle, values.end());
+  return *middle;
+}
+
+}  // namespace specstep::cuda
