@@ -18,8 +18,8 @@ namespace specstep::cuda {
 int pairs_of_multiprocessors();
 /// An empty launch of so many clusters of two blocks; on a device without clusters, of one block.
 void empty_clusters(int clusters, cudaStream_t stream);
-/// Shows the order, for tests: a launch of a cluster of two blocks for every pair of multiprocessors, whose blocks write
-/// where they are: to[b] is the multiprocessor of block b.
+/// Shows the order, for tests: a launch of a cluster of two blocks for every pair of multiprocessors, whose blocks
+/// write where they are: to[b] is the multiprocessor of block b.
 void places_of_clusters(std::int32_t* to, cudaStream_t stream);
 
 }  // namespace specstep::cuda
