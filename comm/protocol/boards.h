@@ -14,20 +14,23 @@ constexpr std::uint32_t packs_in_pairs(const Capacity& c) {
 /// Blocks that show a message with flags: their fences come one behind the other.
 inline constexpr unsigned blocks_with_flags = 8;
 
+/// Lanes that follow each other write and read whole lines: of so many packs the first halves lie side by side, and
+/// behind them the second ones.
+inline constexpr std::uint32_t packs_of_row = 32;
+/// Pairs of {4 bytes of data, epoch} on a board of so many packs.
+constexpr std::size_t pairs_of_board(std::uint32_t packs) {
+  constexpr std::size_t pairs_of_pack = 4;
+  return (std::size_t{packs} + packs_of_row - 1) / packs_of_row * packs_of_row * pairs_of_pack;
+}
+
 namespace detail {
 
-/// Where a board has the first half of a pack, in pairs; the second one is `second_half` further. Lanes that follow
-/// each other write and read whole lines.
-inline constexpr std::uint32_t packs_of_row = 32;
+/// Where a board has the first half of a pack, in pairs; the second one is `second_half` further.
 inline constexpr std::size_t pairs_of_half = 2;
 inline constexpr std::size_t second_half = packs_of_row * pairs_of_half;
 constexpr std::size_t place_on_board(std::uint32_t i) {
   const std::size_t row = i / packs_of_row;
   return (std::size_t{2} * packs_of_row * row + i % packs_of_row) * pairs_of_half;
-}
-
-constexpr std::size_t pairs_of_board(std::uint32_t packs) {
-  return (std::size_t{packs} + packs_of_row - 1) / packs_of_row * 2 * second_half;
 }
 
 /// Pairs of {4 bytes of data, epoch}: with many readers nobody could empty a slot.

@@ -90,7 +90,7 @@ HostRank::HostRank(const Capacity& c, const IslandPlan& islands)
       flags_(std::size_t{2} * c.blocks * static_cast<std::size_t>(c.ranks)),
       lines_(slots(c.ranks, c.packs)),
       hops_(slots(c.ranks - 1, lines_of_hop * shard_packs(c.packs, c.ranks))),
-      board_(2 * detail::pairs_of_board(packs_in_pairs(c))),
+      board_(2 * pairs_of_board(packs_in_pairs(c))),
       input_(c.packs),
       shown_(std::size_t{2} * c.packs),
       reduced_(shard_packs(c.packs, c.ranks)),

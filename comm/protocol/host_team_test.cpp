@@ -316,19 +316,20 @@ TEST(HostTeam, ProtocolsMayFollowEachOther) {
   EXPECT_EQ(wrong, 0);
 }
 
+class Boards : public ::testing::TestWithParam<int> {};
+
 // Boards show long messages with flags, short ones in pairs; each may follow the other.
-TEST(HostTeam, BoardsOfLongAndShortMessagesMayFollowEachOther) {
-  constexpr int ranks = 3;
+TEST_P(Boards, LongAndShortMessagesMayFollowEachOther) {
+  const int ranks = GetParam();
   const testing::Words words(ranks);
-  const Capacity capacity{ranks, 7000, 2};
-  const std::uint32_t most = packs_in_pairs(capacity);
-  ASSERT_LT(most, 6300U);
-  HostTeam team({capacity, 0xFFFFFFFBU});
+  const std::uint32_t most = packs_in_pairs({ranks, 100000, 2});
+  ASSERT_EQ(most, 12288U / static_cast<unsigned>(ranks - 1));  // 192 KiB of what a rank reads, in packs of 16 bytes
+  HostTeam team({Capacity{ranks, most + 700, 2}, 0xFFFFFFFBU});
   std::atomic<int> wrong{0};
   on_all_ranks(ranks, [&](int rank) {
     std::vector<Pack> out(team.input(rank).size());
     std::uint32_t call = 0;
-    for (const std::uint32_t packs : {most + 1, most, 5U, 7000U, most + 33, most + 1, 100U, most + 2}) {
+    for (const std::uint32_t packs : {most + 1, most, 5U, most + 700, most + 33, most + 1, 100U, most + 2}) {
       words.fill(team.input(rank), rank, ++call);
       team.allreduce(rank, {Protocol::boards, 0, packs, 1 + call % 2}, out.data());
       if (!words.holds(out, packs, call)) ++wrong;
@@ -336,6 +337,8 @@ TEST(HostTeam, BoardsOfLongAndShortMessagesMayFollowEachOther) {
   });
   EXPECT_EQ(wrong, 0);
 }
+
+INSTANTIATE_TEST_SUITE_P(Ranks, Boards, ::testing::Values(2, 3, 4, 8));
 
 TEST(HostTeam, CallsThatDoNotFitAreRefused) {
   HostTeam team(TeamOptions{.capacity = {1, 4, 2}});

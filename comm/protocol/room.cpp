@@ -45,7 +45,7 @@ Room room_of(const Regions& regions, const Capacity& c) {
   const std::size_t line = 2 * sizeof(Pack);  // a pack in pairs of data and epoch
   if (regions.hops) room.hops = sections.take(std::size_t{2} * (ranks - 1) * shard * lines_of_hop * line);
   if (regions.board) {
-    room.board = sections.take(2 * detail::pairs_of_board(packs_in_pairs(c)) * sizeof(std::uint64_t));
+    room.board = sections.take(2 * pairs_of_board(packs_in_pairs(c)) * sizeof(std::uint64_t));
     room.shown = sections.take(std::size_t{2} * c.packs * sizeof(Pack));
   }
   if (regions.cells) {
