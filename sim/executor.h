@@ -45,6 +45,7 @@ struct Timeline {
   double wait_seconds = 0;       // of that, what a rank waits for the last one to arrive
   double allreduce_seconds = 0;  // one in-layer allreduce, isolated, where it is not that of its span
   double host_seconds = 0;       // that the host needs to launch it, where that is priced
+  std::vector<std::int32_t> experts_met;  // [routed layer] local experts that its tokens chose, where it was computed
 };
 
 /// How drafts fared over all verify passes of all sequences.

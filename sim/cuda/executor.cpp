@@ -53,6 +53,7 @@ class CudaPlan final : public PreparedPlan {
                   plan().draft ? "draft's " : "", name_of(plan().shape.kind),
                   100 * std::accumulate(isolated.begin(), isolated.end(), 0.0) / out.seconds, 100 * sum / out.seconds)};
     add_in_situ(out);
+    out.experts_met = pass_->experts_met();
     return out;
   }
 

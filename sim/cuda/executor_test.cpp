@@ -66,6 +66,18 @@ TEST(CudaExecutor, StepsAreTimedInsideThePass) {
   }
 }
 
+TEST(CudaExecutor, OneTokenMeetsTheExpertsThatItChooses) {
+  if (devices_here() == 0) GTEST_SKIP() << "no CUDA device";
+  const RunConfig config = device_run(host::mla_stack, host::eagle_draft, 1, "f32", {"measure.cuda.generate=false"});
+  const RunResult r = run_benchmark(config, *make_cuda_executor(config));
+  const auto decode =
+      std::find_if(r.phases.begin(), r.phases.end(), [](const PhaseResult& p) { return p.kind == PassKind::decode; });
+  ASSERT_NE(decode, r.phases.end());
+  EXPECT_THAT(decode->experts_met, testing::Each(static_cast<std::int32_t>(config.stack.mlp.top_k)));
+  EXPECT_EQ(decode->experts_met.size(),
+            static_cast<std::size_t>(config.stack.layers - config.stack.mlp.leading_dense_layers));
+}
+
 TEST(CudaExecutor, GeneratingIsASampleToo) {
   if (devices_here() == 0) GTEST_SKIP() << "no CUDA device";
   const RunConfig config =

@@ -194,6 +194,11 @@ std::int64_t PreparedPass::bytes() const {
   return most;
 }
 
+std::vector<std::int32_t> PreparedPass::experts_met() const {
+  const OnRank& mine = ranks_.front();
+  return mine.pass ? mine.pass->experts_met() : std::vector<std::int32_t>{};
+}
+
 std::vector<std::string> PreparedPass::notes() const {
   std::vector<std::string> out;
   const OnRank& mine = ranks_.front();
@@ -202,7 +207,7 @@ std::vector<std::string> PreparedPass::notes() const {
   if (mine.graph.exec)
     out.push_back(formatted("{}: a graph of {} nodes, {} allreduces in it ({} nodes)", name, mine.graph.nodes,
                             mine.graph.allreduces, mine.graph.allreduce_nodes));
-  const std::vector<std::int32_t> met = mine.pass->experts_met();
+  const std::vector<std::int32_t> met = experts_met();
   if (met.empty()) return out;
   double sum = 0;
   for (const std::int32_t one : met) sum += one;

@@ -44,6 +44,8 @@ class PreparedPass {
   /// pass without them.
   std::optional<InSitu> in_situ();
   std::vector<std::string> notes() const;
+  /// Experts of the first rank of this process that rows of the last pass were for, [routed layer].
+  std::vector<std::int32_t> experts_met() const;
   /// Device bytes of its buffers on one rank.
   std::int64_t bytes() const;
 

@@ -178,6 +178,7 @@ class Measured {
     sum.in_situ_seconds = last.in_situ_seconds;
     sum.wait_seconds = last.wait_seconds;
     sum.allreduce_seconds = last.allreduce_seconds;
+    sum.experts_met = last.experts_met;
     out = phase_of(*prepared, sum, config_.workload.batch);
     add_notes(prepared->notes());
     if (kind == (config_.speculative() ? PassKind::verify : PassKind::decode)) allreduce(last);

@@ -14,6 +14,14 @@ PhaseResult phase_of(const PreparedPlan& prepared, const Timeline& timeline, std
   out.in_situ_seconds = timeline.in_situ_seconds;
   out.wait_seconds = timeline.wait_seconds;
   out.host_seconds = timeline.host_seconds;
+  out.experts_met = timeline.experts_met;
+  for (const Step& step : plan.steps) {
+    const auto* experts = std::get_if<GroupedGemm>(&step.op);
+    if (!experts) continue;
+    out.local_experts = experts->experts;
+    out.experts_expected = experts->experts_met;
+    break;
+  }
   double measured = 0;  // sum over in-layer allreduces, which differ where ranks wait for each other
   for (std::size_t i = 0; i < plan.steps.size(); ++i) {
     const auto* reduce = allreduce_of(plan.steps[i].op);

@@ -31,6 +31,7 @@ class HostPlan final : public PreparedPlan {
     const PassTime time = model_.timed(plan_, input_, traced);
     for (std::size_t s = 0; s < input_.sequences.size(); ++s) model_.clear(s);
     Timeline out{time.seconds, {}, {}, 0, 0};
+    out.experts_met = time.experts_met;
     for (std::size_t i = 0; i < time.steps.size(); ++i) {
       out.parts[static_cast<std::size_t>(part_of(plan_.steps[i]))] += time.steps[i];
       out.spans.push_back({time.steps[i], comm::Provenance::measured, false});

@@ -11,6 +11,7 @@
 #include "model/build_plan.h"
 #include "sim/engine/benchmark.h"
 #include "sim/host/memory.h"
+#include "sim/host/test_runs.h"
 #include "sim/test_configs.h"
 
 namespace specstep {
@@ -66,6 +67,24 @@ TEST(HostExecutor, ATracedPlanHasASpanForEachStep) {
     EXPECT_TRUE(prepared->run(false).spans.empty());
     EXPECT_EQ(prepared->plan().shape.context, context);
   }
+}
+
+// One token meets just the experts that it chooses, in each layer that routes; those of an expert parallel rank are
+// fewer.
+TEST(HostExecutor, ExpertsMetAreCountedByLayer) {
+  const auto met = [](const std::string& parallel) {
+    const RunConfig config = host::small_run(host::mla_stack, host::eagle_draft, 2,
+                                             {"measure.executor=host", "stack.layers=4", "parallel=" + parallel});
+    const auto executor = make_executor(config);
+    const auto prepared =
+        executor->prepare(build_plan(config.stack, config.parallel, {PassKind::decode, 1, 1, 20}), Launch::eager);
+    return prepared->run(false).experts_met;
+  };
+  // Top 2 of 8; the first of the four layers is dense.
+  EXPECT_EQ(met("{tensor: 2}"), (std::vector<std::int32_t>{2, 2, 2}));
+  const std::vector<std::int32_t> part = met("{tensor: 2, expert: 2}");
+  EXPECT_EQ(part.size(), 3U);
+  EXPECT_THAT(part, testing::Each(testing::AllOf(testing::Ge(0), testing::Le(2))));
 }
 
 TEST(HostExecutor, AStackTooLargeIsRefusedWithWhatWouldFit) {

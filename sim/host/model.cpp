@@ -27,7 +27,9 @@ PassTime Model::timed(const Plan& plan, const PassInput& input, bool traced) {
     if (traced) seconds[r].resize(plan.steps.size());
     ranks_[r]->run(plan, input, exchange_, traced ? &seconds[r] : nullptr);
   });
-  PassTime out{std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count(), {}};
+  PassTime out{std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count(),
+               {},
+               ranks_.front()->experts_met()};
   if (!traced) return out;
   double most = -1;
   for (std::vector<double>& one : seconds) {

@@ -11,7 +11,8 @@ namespace specstep::host {
 /// How long a pass took, on the slowest rank.
 struct PassTime {
   double seconds = 0;
-  std::vector<double> steps;  // of a traced pass
+  std::vector<double> steps;              // of a traced pass
+  std::vector<std::int32_t> experts_met;  // as Rank::experts_met, of the first rank
 };
 
 class Model final : public PassModel {

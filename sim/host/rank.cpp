@@ -46,6 +46,7 @@ void Rank::start(const Plan& plan, const PassInput& input) {
 void Rank::run(const Plan& plan, const PassInput& input, Exchange& exchange, std::vector<double>* seconds) {
   using Clock = std::chrono::steady_clock;
   exchange_ = &exchange;
+  experts_met_.clear();
   start(plan, input);
   auto before = Clock::now();
   for (std::size_t i = 0; i < plan.steps.size(); ++i) {

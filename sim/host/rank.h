@@ -19,6 +19,8 @@ class Rank {
   /// Carries out a plan; all ranks of the team call it together. With `seconds`, the time of each step is written
   /// there.
   void run(const Plan& plan, const PassInput& input, Exchange& exchange, std::vector<double>* seconds);
+  /// Experts of this rank that rows of the last pass were for, [routed layer].
+  const std::vector<std::int32_t>& experts_met() const { return experts_met_; }
   /// Writes what this rank knows of the pass: its sequences' rows, its columns of the logits.
   void collect(PassOutput& out) const;
   RankCache& cache() { return cache_; }
@@ -92,6 +94,7 @@ class Rank {
   std::array<Matrix, static_cast<std::size_t>(BufferKind::ids) + 1> buffers_;
   Matrix features_;
   std::vector<std::int32_t> pair_expert_;  // local expert of each (token, expert) pair, -1: of another rank
+  std::vector<std::int32_t> experts_met_;
   const Plan* plan_ = nullptr;
   const Step* step_ = nullptr;
   const PassInput* input_ = nullptr;

@@ -1,5 +1,6 @@
 // Routed experts of a rank.
 #include <algorithm>
+#include <set>
 
 #include "sim/host/rank.h"
 
@@ -37,6 +38,11 @@ void Rank::compute(const GroupedGemm& op) {
   // Before the experts a row is a token, which all its experts read; after an exchange and between the two products it
   // is a pair.
   const Index share = source.rows() == pairs ? 1 : op.top_k;
+  if (step_->kind == StepKind::expert_gate_up) {
+    std::set<std::int32_t> met(pair_expert_.begin(), pair_expert_.end());
+    met.erase(-1);
+    experts_met_.push_back(static_cast<std::int32_t>(met.size()));
+  }
   Matrix result = Matrix::Zero(pairs, op.n);
   for (Index p = 0; p < pairs; ++p) {
     const std::int32_t expert = pair_expert_[static_cast<std::size_t>(p)];

@@ -17,22 +17,27 @@ namespace {
 Json phase_json(const PhaseResult& p) {
   Json parts;
   for (std::size_t i = 0; i < part_count; ++i) parts[EnumNames<Part>::names()[i]] = p.parts[i];
-  return {{"seconds", p.seconds},
-          {"tokens", p.tokens},
-          {"launch", name_of(p.launch)},
-          {"passes_per_cycle", p.passes_per_cycle},
-          {"allreduces", p.allreduces},
-          {"allreduces_in_layer", p.allreduces_in_layer},
-          {"allreduce_bytes", p.allreduce_bytes},
-          {"allreduce_seconds", p.parts[static_cast<std::size_t>(Part::allreduce)]},
-          {"breakdown", std::move(parts)},
-          {"flops", p.cost.flops},
-          {"bytes", p.cost.bytes()},
-          {"weight_bytes", p.cost.weight_bytes},
-          {"kv_bytes", p.cost.kv_bytes},
-          {"activation_bytes", p.cost.activation_bytes},
-          {"nodes", p.cost.nodes},
-          {"host_launch_seconds", p.host_seconds}};
+  Json out = {{"seconds", p.seconds},
+              {"tokens", p.tokens},
+              {"launch", name_of(p.launch)},
+              {"passes_per_cycle", p.passes_per_cycle},
+              {"allreduces", p.allreduces},
+              {"allreduces_in_layer", p.allreduces_in_layer},
+              {"allreduce_bytes", p.allreduce_bytes},
+              {"allreduce_seconds", p.parts[static_cast<std::size_t>(Part::allreduce)]},
+              {"breakdown", std::move(parts)},
+              {"flops", p.cost.flops},
+              {"bytes", p.cost.bytes()},
+              {"weight_bytes", p.cost.weight_bytes},
+              {"kv_bytes", p.cost.kv_bytes},
+              {"activation_bytes", p.cost.activation_bytes},
+              {"nodes", p.cost.nodes},
+              {"host_launch_seconds", p.host_seconds}};
+  if (p.local_experts > 0) {
+    out["experts"] = {{"local", p.local_experts}, {"expected", p.experts_expected}};
+    if (!p.experts_met.empty()) out["experts"]["met"] = p.experts_met;
+  }
+  return out;
 }
 
 Json metrics_json(const RunResult& r) {

@@ -30,6 +30,9 @@ struct PhaseResult {
   double host_seconds = 0;           // that the host needs to launch the pass, where that is priced
   Breakdown parts{};
   Cost cost;
+  std::int64_t local_experts = 0;         // of a layer that routes; 0: none does
+  double experts_expected = 0;            // of those, met by the tokens of a pass
+  std::vector<std::int32_t> experts_met;  // the same as met, [routed layer], by executors that compute
 };
 
 struct Metric {

@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <nlohmann/json.hpp>
 
 #include "sim/engine/benchmark.h"
@@ -45,6 +46,19 @@ TEST(Result, JsonHasTheNamesOfTheContract) {
     for (const char* key : {"value", "unit", "better", "samples", "low", "high"})
       EXPECT_TRUE(metric.contains(key)) << name << ' ' << key;
   EXPECT_EQ(json["metrics"]["decode.step_ms"]["better"], "lower");
+}
+
+TEST(Result, JsonHasTheExpertsThatAPassMeets) {
+  const RunConfig config = load_run("seed/eagle3", {"stack.mlp.chain_overlap=0"});
+  const auto json = to_json(run_benchmark(config, *make_executor(config)));
+  // 384 experts of which each token chooses 8, evenly: n tokens meet 384 (1 - (1 - 8/384)^n).
+  const auto tokens = json["phases"]["verify"]["tokens"].get<double>();
+  EXPECT_EQ(json["phases"]["decode"]["experts"]["local"], 384);
+  EXPECT_NEAR(json["phases"]["decode"]["experts"]["expected"].get<double>(), 8, 1e-9);
+  EXPECT_NEAR(json["phases"]["verify"]["experts"]["expected"].get<double>(),
+              384 * (1 - std::pow(1 - 8 / 384.0, tokens)), 1e-9);
+  EXPECT_FALSE(json["phases"]["decode"]["experts"].contains("met")) << "a price meets none";
+  EXPECT_FALSE(to_json(result("qwen3-32b-2x-h200"))["phases"]["decode"].contains("experts"));
 }
 
 TEST(Result, EveryMetricOfARunStandsInTheTable) {
