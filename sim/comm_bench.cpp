@@ -10,7 +10,7 @@ CommBenchmark measure_comm(const comm::MeasureRequest& request) {
     if (!module.measure_comm) throw Unsupported("its module measures no collectives");
     return module.measure_comm(request);
   } catch (const Unsupported& e) {
-    throw Unsupported(std::string("executor 'cuda': ") + e.what() + "; usable here: cost");
+    throw Unsupported(std::string("executor 'cuda': ") + e.what() + "; usable here: cost, host");
   }
 }
 

@@ -210,7 +210,7 @@ void describe(Fields& f, HostSpec& h) {
 void describe(Fields& f, CudaSpec& c) {
   f.optional("precision", c.precision,
              "bf16 keeps weights in their formats and computes in bf16; f32 is for comparison with the host");
-  f.optional("devices", c.devices, "device of each rank of this process; left out: one each, from 0 on", {.min = 0});
+  f.optional("devices", c.devices, "device of each rank of this host; left out: one each, from 0 on", {.min = 0});
   f.optional("generate", c.generate,
              "generate real tokens (small stacks; seed, temperature and agreement as in host) instead of timing passes "
              "that the benchmark puts together");

@@ -354,14 +354,15 @@ class Reader final : public Visitor {
       if (!parse_number(std::string_view(key).substr(1, key.size() - 2), index))  // more digits than any list has
         index = std::numeric_limits<std::size_t>::max();
       const bool last = o.path.size() == path_.size() + 1;
-      if (index > local.items.size() || (index == local.items.size() && !last)) {
+      if (index > local.items.size()) {
         context_.issues.push_back({o.value.at, joined(path_), formatted("has no element {}", key),
                                    formatted("[0] to [{}]; the last one appends", local.items.size())});
         context_.used.insert(&o);
         continue;
       }
+      if (index == local.items.size())
+        local.items.push_back({.kind = Node::Kind::null, .text = {}, .items = {}, .entries = {}, .at = o.value.at});
       if (!last) continue;
-      if (index == local.items.size()) local.items.emplace_back();
       local.items[index] = o.value;
       context_.used.insert(&o);
     }

@@ -136,6 +136,7 @@ TEST(ConfigIo, OverridesGoThroughTheSameValidation) {
   EXPECT_EQ(t.parts[1].size, 9);
   EXPECT_EQ(t.parts[2].size, 3);
   EXPECT_EQ(t.maybe->size, 4);
+  EXPECT_EQ(read("hidden: 1", {"parts[0].size=7", "parts[1].size=8"}).parts[1].size, 8);  // keys below append as well
   EXPECT_EQ(t.extra.at("x"), 1.5);
   EXPECT_EQ(t.weights.dtype, DType::fp8);
   EXPECT_EQ(refusal("hidden: 1", {"hidden=0"}),

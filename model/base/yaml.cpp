@@ -42,6 +42,7 @@ namespace {
 
 // Deeper than any config; keeps a hostile file from exhausting the stack.
 constexpr std::size_t max_depth = 64;
+constexpr std::string_view byte_order_mark = "\xEF\xBB\xBF";
 
 bool is_null_word(const std::string& text) {
   return text.empty() || text == "~" || text == "null" || text == "Null" || text == "NULL";
@@ -202,7 +203,7 @@ void check_tabs(std::string_view text, const std::string& file, Issues& issues) 
 }  // namespace
 
 Node parse(std::string_view text, const std::string& file, Issues* faults) {
-  if (text.starts_with("\xEF\xBB\xBF")) text.remove_prefix(3);
+  if (text.starts_with(byte_order_mark)) text.remove_prefix(byte_order_mark.size());
   check_text(text, file);
   Issues issues;
   check_tabs(text, file, issues);
@@ -258,6 +259,7 @@ std::string read_text(const std::filesystem::path& path, std::uintmax_t limit) {
   if (!in.eof())
     throw InputError(
         Issue{{file}, "", formatted("cannot be read: {}", std::strerror(errno)), "a file that can be read"});
+  if (text.starts_with(byte_order_mark)) text.erase(0, byte_order_mark.size());
   return text;
 }
 

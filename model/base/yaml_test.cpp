@@ -84,6 +84,20 @@ TEST(Yaml, FilesThatAreNotConfigsAreRefusedUnread) {
   std::remove(big.c_str());
 }
 
+TEST(Yaml, AByteOrderMarkIsNoPartOfAText) {
+  const std::string path = testing::TempDir() + "marked.csv";
+  std::ofstream(path) << "\xEF\xBB\xBF"
+                      << "bytes,us\n";
+  EXPECT_EQ(read_text(path), "bytes,us\n");
+  std::remove(path.c_str());
+  EXPECT_EQ(parse("\xEF\xBB\xBF"
+                  "a: 1\n",
+                  "f.yaml")
+                .entries.at(0)
+                .key,
+            "a");
+}
+
 TEST(Yaml, MergeReplacesAllButMaps) {
   const Node base = parse("a: 1\nm: {x: 1, y: 2}\nl: [1, 2]\n", "base.yaml");
   const Node over = parse("m: {y: 3, z: 4}\nl: [9]\n", "over.yaml");

@@ -14,7 +14,10 @@ constexpr std::string_view what = "caches";
 DType kept_type(DType asked, Real real) {
   if (real == Real::f32) return DType::f32;
   if (asked == DType::bf16 || asked == DType::fp8) return asked;
-  throw Unsupported(formatted("a cache of {} values on a device; its kernels keep bf16 and fp8", name_of(asked)));
+  throw InputError({{},
+                    "stack.kv",
+                    formatted("is {}, which the kernels of this executor do not keep", name_of(asked)),
+                    "bf16 or fp8, or measure.cuda.precision: f32"});
 }
 
 std::int64_t row_bytes(const Cache& cache) {

@@ -39,7 +39,8 @@ std::vector<int> devices_of(const RunConfig& config, const std::vector<std::uniq
           "{} ranks need as many GPUs, and this machine has {}; measure.cuda.devices lets ranks share one where the "
           "backend can, comm.backend=delay plays one rank alone",
           end->local_ranks(), count));
-    if (!given.empty() && place >= given.size())
+    const bool one_each = !comm::under_mpi() || static_cast<int>(given.size()) == end->local_ranks();
+    if (!given.empty() && (place >= given.size() || !one_each))
       throw InputError({{},
                         "measure.cuda.devices",
                         formatted("names {} devices for {} ranks", given.size(), end->local_ranks()),
@@ -52,6 +53,17 @@ std::vector<int> devices_of(const RunConfig& config, const std::vector<std::uniq
                         formatted("0 to {}: this machine has {}", count - 1, count)});
   }
   return out;
+}
+
+/// What is wrong wherever the run is started. Under MPI only the host's share of the ranks is known, later.
+void check_devices(const RunConfig& config) {
+  const std::size_t named = config.measure.cuda.devices.size();
+  const bool alone = plays_one_rank(config);
+  if (named == 0 || alone || comm::under_mpi() || named == static_cast<std::size_t>(config.parallel.tensor)) return;
+  throw InputError({{},
+                    "measure.cuda.devices",
+                    formatted("names {} devices for {} ranks", named, config.parallel.tensor),
+                    "one for each rank"});
 }
 
 void prepare_sharing(const RunConfig& config) {
@@ -70,7 +82,7 @@ int device_count() {
 }
 
 Crew::Crew(const RunConfig& config)
-    : ends_((prepare_sharing(config), device_count(), make_ends(config))),
+    : ends_((check_devices(config), prepare_sharing(config), device_count(), make_ends(config))),
       device_of_(devices_of(config, ends_)),
       free_at_start_(free_now()),
       team_(static_cast<int>(ends_.size())) {

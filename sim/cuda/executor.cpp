@@ -68,10 +68,11 @@ class CudaPlan final : public PreparedPlan {
     out.in_situ_seconds = found->wait + found->transfer;
     out.wait_seconds = found->wait;
     traced_.push_back(
-        formatted("{}: an allreduce in situ takes {:.2f} us from the last arrival on; a rank waits {:.2f} us for it "
-                  "(clocks within "
-                  "{:.2f} us, medians)",
-                  name_of(plan().shape.kind), found->transfer * 1e6, found->wait * 1e6, found->clock_error * 1e6));
+        formatted("{}: an allreduce in situ takes {:.2f} us from the last arrival on; the first rank waits {} for that "
+                  "(clocks within {:.2f} us, medians)",
+                  name_of(plan().shape.kind), found->transfer * 1e6,
+                  found->wait > 0 ? formatted("{:.2f} us", found->wait * 1e6) : "no longer than the clocks tell",
+                  found->clock_error * 1e6));
   }
 
   std::unique_ptr<PreparedPass> pass_;
@@ -165,7 +166,13 @@ class CudaExecutor final : public Executor {
 
 std::vector<std::string> CudaExecutor::notes() const {
   std::vector<std::string> out = crew_.at(0).comms().notes();
-  for (std::string& note : crew_.at(0).products().notes()) out.push_back(std::move(note));
+  const std::vector<int>& devices = crew_.devices();
+  for (int i = 0; i < crew_.local(); ++i) {
+    const auto mine = devices.begin() + i;
+    if (std::find(devices.begin(), mine, *mine) != mine) continue;
+    const std::string rank = crew_.local() > 1 ? formatted("rank {}: ", crew_.first() + i) : "";
+    for (const std::string& note : crew_.at(i).products().notes()) out.push_back(rank + note);
+  }
   out.push_back(
       formatted("memory of a GPU, predicted: weights {}, caches {}, passes {}, libraries {}; in use at most {}",
                 bytes_text(need_.weights), bytes_text(need_.caches), bytes_text(need_.passes), bytes_text(need_.fixed),

@@ -14,7 +14,11 @@ namespace specstep::cuda {
 namespace {
 
 constexpr int most_candidates = 12;
-constexpr std::int64_t most_copies = 16;
+// Of a weight to time with. Small ones are not worth as many: their time is that of a launch.
+constexpr std::int64_t most_copies = 256, copies_of_small = 16, small_weight = 128 << 10;
+// A graph that times a product takes about so long at most, and where one product takes longer than the second, its
+// tiles fill the places for clusters many times over and the order of the first does not count.
+constexpr double longest_graph = 20e-3, longest_with_orders = 1e-3;
 // Products are timed behind 1, 2, ... clusters, of which more than a GPU has GPCs; the fastest also behind launches
 // that set their order, which count if they gain more than two timings of one product differ.
 constexpr int most_gpcs = 8;
@@ -94,7 +98,8 @@ Products::~Products() = default;
 
 std::int64_t Products::tuning_bytes(const GemmShape& shape, std::int64_t l2_bytes) {
   const std::int64_t one = std::max<std::int64_t>(weight_bytes(shape), 1);
-  return one * std::clamp<std::int64_t>((2 * l2_bytes + one - 1) / one, 2, most_copies);
+  return one * std::clamp<std::int64_t>((2 * l2_bytes + one - 1) / one, 2,
+                                        one < small_weight ? copies_of_small : most_copies);
 }
 
 void Products::prepare(const GemmShape& shape, bool sharing, cudaStream_t stream) {
@@ -153,8 +158,10 @@ std::vector<cublasLtMatmulAlgo_t> Products::proposed(const GemmShape& shape, con
   return out;
 }
 
-/// Memory to time in, if there is enough.
-bool Products::make_room(const GemmShape& shape, cudaStream_t stream) {
+/// Memory to time in, if there is enough, and how many products a graph times: over all copies and orders, unless that
+/// would take too long. Other ranks wait meanwhile.
+bool Products::make_room(const GemmShape& shape, const Product& product,
+                         const std::vector<cublasLtMatmulAlgo_t>& candidates, cudaStream_t stream) {
   std::size_t free = 0, total = 0;
   check(cudaMemGetInfo(&free, &total), "free memory");
   const std::int64_t bytes = tuning_bytes(shape, cache_bytes());
@@ -165,6 +172,13 @@ bool Products::make_room(const GemmShape& shape, cudaStream_t stream) {
                                             DeviceBuffer(out_bytes(shape), "output to time products with"),
                                             bytes / std::max<std::int64_t>(weight_bytes(shape), 1)});
   empty_clusters(1, stream);  // loads its kernel, which a capture does not allow
+  for (const cublasLtMatmulAlgo_t& algorithm : candidates) {
+    const double one = seconds(shape, product, {.algorithm = algorithm}, stream);
+    if (one == std::numeric_limits<double>::infinity()) continue;
+    tuning_->count = std::clamp<std::int64_t>(static_cast<std::int64_t>(longest_graph / std::max(one, 1e-9)), 1,
+                                              std::max(tuning_->copies, orders));
+    break;
+  }
   return true;
 }
 
@@ -172,7 +186,7 @@ bool Products::make_room(const GemmShape& shape, cudaStream_t stream) {
 void Products::choose(const GemmShape& shape, Product& product, cudaStream_t stream) {
   const std::vector<cublasLtMatmulAlgo_t> candidates = proposed(shape, product);
   product.choice.algorithm = candidates.front();
-  if (!make_room(shape, stream)) return;
+  if (!make_room(shape, product, candidates, stream)) return;
   std::vector<Choice> plain;
   for (const cublasLtMatmulAlgo_t& algorithm : candidates) {
     Choice choice{.algorithm = algorithm};
@@ -189,7 +203,7 @@ void Products::choose(const GemmShape& shape, Product& product, cudaStream_t str
 /// For an algorithm that another GPU has chosen.
 void Products::choose_order(const GemmShape& shape, Product& product, cudaStream_t stream) {
   Choice& choice = product.choice = {.algorithm = product.choice.algorithm};
-  if (!make_room(shape, stream)) return;
+  if (!make_room(shape, product, {choice.algorithm}, stream)) return;
   choice.seconds = choice.plain_seconds = seconds(shape, product, choice, stream);
   try_orders(shape, product, choice, stream);
   tuning_.reset();
@@ -200,7 +214,7 @@ void Products::choose_order(const GemmShape& shape, Product& product, cudaStream
 void Products::try_orders(const GemmShape& shape, Product& product, Choice choice, cudaStream_t stream) {
   const double plain = product.choice.plain_seconds;
   const int places = pairs_of_multiprocessors();
-  if (places < 2) return;
+  if (places < 2 || plain > longest_with_orders) return;
   for (const int all : {places, places - 1})
     for (int more = 0; more <= most_gpcs; ++more) {
       choice.clusters[0] = all;
@@ -214,7 +228,7 @@ void Products::try_orders(const GemmShape& shape, Product& product, Choice choic
 /// One product, with what is put before it, in a graph that walks over all copies of the weight and over what kernels
 /// before may leave of the order of clusters; infinity when the algorithm does not run.
 double Products::seconds(const GemmShape& shape, const Product& product, const Choice& choice, cudaStream_t stream) {
-  const std::int64_t count = std::max(tuning_->copies, orders);
+  const std::int64_t count = tuning_->count;
   try {
     const comm::GraphExec graph = comm::capture(stream, [&] {
       for (std::int64_t i = 0; i < count; ++i) {
@@ -264,6 +278,8 @@ std::vector<std::string> Products::notes() const {
   std::vector<std::string> out;
   for (const auto& [shape, product] : products_) {
     const Choice& choice = product->choice;
+    if (choice.seconds == 0)
+      out.push_back(formatted("{}: no memory to time algorithms in; cublasLt's first", text_of(shape)));
     if (choice.clusters[0] > 0)
       out.push_back(formatted(
           "{}: behind {} + {} empty clusters, which set the order of its own: {:.1f} us when timed "

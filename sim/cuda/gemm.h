@@ -46,11 +46,12 @@ class Products {
   void prepare(const GemmShape& shape, bool sharing, cudaStream_t stream);
   /// The shape must be prepared. `out` is written whole.
   void run(const GemmShape& shape, const void* in, const void* weight, void* out, cudaStream_t stream);
-  /// Which products run behind empty_clusters(), and what that was worth when they were timed.
+  /// Which products run behind empty_clusters(), and what that was worth when they were timed; which were not timed.
   std::vector<std::string> notes() const;
 
   static constexpr std::int64_t workspace_bytes = 32LL << 20;
-  /// Memory that choosing takes for a while: copies of the weight, larger than the cache in all.
+  /// Memory that choosing takes for a while: copies of the weight, larger than twice the cache in all but of small
+  /// ones.
   static std::int64_t tuning_bytes(const GemmShape& shape, std::int64_t l2_bytes);
 
  private:
@@ -66,7 +67,8 @@ class Products {
   void choose(const GemmShape& shape, Product& product, cudaStream_t stream);
   void choose_order(const GemmShape& shape, Product& product, cudaStream_t stream);
   void try_orders(const GemmShape& shape, Product& product, Choice choice, cudaStream_t stream);
-  bool make_room(const GemmShape& shape, cudaStream_t stream);
+  bool make_room(const GemmShape& shape, const Product& product, const std::vector<cublasLtMatmulAlgo_t>& candidates,
+                 cudaStream_t stream);
   std::vector<Choice> choices_of_all(const GemmShape& shape, const Choice& mine);
   int first_on_this_gpu();
   double seconds(const GemmShape& shape, const Product& product, const Choice& choice, cudaStream_t stream);
@@ -79,6 +81,7 @@ class Products {
   struct Tuning {
     DeviceBuffer weights, in, out;
     std::int64_t copies = 1;
+    std::int64_t count = 1;  // products in a graph
   };
   std::unique_ptr<Tuning> tuning_;
   std::map<GemmShape, std::unique_ptr<Product>> products_;

@@ -29,19 +29,21 @@ InSitu split(const std::vector<Stamps>& stamps, const std::vector<ClockOffset>& 
   std::vector<double> transfers, waits;
   for (const ClockOffset& clock : clocks) out.clock_error = std::max(out.clock_error, clock.error * clock_count);
   for (std::size_t i = 0; i < stamps.front().size(); ++i) {
-    double arrived = -std::numeric_limits<double>::infinity();
-    double departed = arrived;
+    double first = std::numeric_limits<double>::infinity();
+    double last = -first, departed = -first;
     for (std::size_t r = 0; r < stamps.size(); ++r) {
-      arrived = std::max(arrived, stamps[r][i][0] - clocks[r].offset);
+      const double arrived = stamps[r][i][0] - clocks[r].offset;
+      first = std::min(first, arrived);
+      last = std::max(last, arrived);
       departed = std::max(departed, stamps[r][i][1] - clocks[r].offset);
     }
-    transfers.push_back((departed - arrived) * clock_count);
-    for (std::size_t r = 0; r < stamps.size(); ++r)
-      waits.push_back((arrived - (stamps[r][i][0] - clocks[r].offset)) * clock_count);
+    transfers.push_back((departed - last) * clock_count);
+    waits.push_back((last - first) * clock_count);
   }
   if (transfers.empty()) return out;
   out.transfer = median(transfers);
   out.wait = median(waits);
+  if (out.wait <= out.clock_error) out.wait = 0;
   if (out.clock_error >= out.transfer)
     out.refused = formatted("the clocks of the GPUs are known to {:.2f} us, which is no less than the transfer",
                             out.clock_error * 1e6);

@@ -25,7 +25,8 @@ std::optional<ClockOffset> offset_of(const PingPong& exchange);
 using Stamps = std::vector<std::array<double, 2>>;
 
 /// One in-layer allreduce inside a pass, seconds: `transfer` from the last rank's arrival to the last one's departure,
-/// `wait` what a rank waits for the last one to arrive, both as medians over the allreduces (and ranks).
+/// `wait` from the first arrival to the last, none where the clocks do not tell it apart; both as medians over the
+/// allreduces.
 struct InSitu {
   double transfer = 0;
   double wait = 0;

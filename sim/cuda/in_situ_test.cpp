@@ -27,8 +27,17 @@ TEST(InSitu, WaitEndsWhereTheLastRankArrives) {
   const InSitu found = split(stamps, {{0, 0}, {500, 600}});
   EXPECT_TRUE(found.refused.empty()) << found.refused;
   EXPECT_NEAR(found.transfer, 10e-6, 1e-12);
-  EXPECT_NEAR(found.wait, 3e-6, 1e-12);  // of waits 0 and 3 us, the upper median
+  EXPECT_NEAR(found.wait, 3e-6, 1e-12);
   EXPECT_NEAR(found.clock_error, 0.6e-6, 1e-12);
+}
+
+TEST(InSitu, WaitIsThatOfTheFirstRankWhicheverItIs) {
+  // Rank 0 waits 2 us, rank 1 then 6 us, rank 0 again 4 us: two ranks, and in each call one that does not wait.
+  const std::vector<Stamps> stamps{{{0, 12000}, {26000, 36000}, {40000, 54000}},
+                                   {{2000, 12000}, {20000, 36000}, {44000, 54000}}};
+  EXPECT_NEAR(split(stamps, {{0, 0}, {0, 100}}).wait, 4e-6, 1e-12);
+  // What clocks do not tell apart is no wait.
+  EXPECT_EQ(split(stamps, {{0, 0}, {0, 5000}}).wait, 0);
 }
 
 TEST(InSitu, ClocksWorseThanTheTransferAreRefused) {

@@ -125,9 +125,13 @@ std::string what_would_fit(const RunConfig& config, double available, bool too_m
 WeightSharing fit(const RunConfig& config, double available, double cache_bytes) {
   const MemoryNeed whole = memory_need(config, WeightSharing());
   const double rest = whole.total() - whole.weights;
-  double budget = available - rest;
-  if (config.measure.cuda.weight_pool_gib > 0) budget = std::min(budget, config.measure.cuda.weight_pool_gib * gib);
+  const double pool = config.measure.cuda.weight_pool_gib * gib;
+  const bool by_pool = pool > 0 && pool < available - rest;
+  const double budget = by_pool ? pool : available - rest;
   if (whole.weights <= budget) return WeightSharing();
+  const auto too_small_a_pool = [&](const std::string& what, const std::string& allowed) {
+    throw InputError({{}, "measure.cuda.weight_pool_gib", bytes_text(pool) + what, allowed});
+  };
   const auto refuse = [&](const std::string& why, bool too_many_weights) {
     throw InputError({{},
                       too_many_weights ? "stack" : "workload",
@@ -138,6 +142,9 @@ WeightSharing fit(const RunConfig& config, double available, double cache_bytes)
                                 what_would_fit(config, available, too_many_weights))});
   };
   if (config.measure.cuda.generate) {
+    if (by_pool)
+      too_small_a_pool(" leaves layers to share weights, but real tokens need every layer's own",
+                       "0 with measure.cuda.generate");
     RunConfig single = config;
     single.workload.batch = 1;
     const bool too_many_weights = memory_need(single, WeightSharing()).total() > available;
@@ -149,7 +156,13 @@ WeightSharing fit(const RunConfig& config, double available, double cache_bytes)
   for (int i = 0; i < 64 && memory_need(config, sharing).weights > budget; ++i)
     sharing = WeightSharing(sharing.share() * 0.97);
   const double weights = memory_need(config, sharing).weights;
+  if (weights > budget && by_pool)
+    too_small_a_pool(" does not hold one layer of each kind, which all others share",
+                     "at least " + bytes_text(weights));
   if (weights > budget) refuse("; even one layer of each kind, which all others share, is too much", true);
+  if (weights < 2 * cache_bytes && by_pool)
+    too_small_a_pool(" of shared weights would lie in the GPU's cache",
+                     formatted("more than {}, or 0 for what is free", bytes_text(2 * cache_bytes)));
   if (weights < 2 * cache_bytes)
     refuse(formatted("; what is left for shared weights, {}, would lie in the GPU's cache", bytes_text(weights)), true);
   return sharing;

@@ -74,7 +74,8 @@ TEST_F(CudaMemory, WhatCannotFitIsRefusedWithWhatWould) {
   EXPECT_THAT(small, testing::HasSubstr("stack: "));
   EXPECT_THAT(small, testing::HasSubstr("GiB"));
   const std::string cached = refusal_of([] { fit(kimi({"measure.cuda.weight_pool_gib=2.5"}), 139 * gib, 8 * gib); });
-  EXPECT_THAT(cached, testing::HasSubstr("cache"));
+  EXPECT_THAT(cached, testing::HasSubstr("measure.cuda.weight_pool_gib: 2.50 GiB of shared weights would lie in"));
+  EXPECT_THAT(refusal_of([] { fit(kimi(), 4 * gib, 8 * gib); }), testing::HasSubstr("cache"));
   const std::string crowd = refusal_of([] {
     fit(kimi({"workload.batch=512", "workload.prompt_tokens=200000"}), 139 * gib, cache);
   });
