@@ -42,7 +42,7 @@ struct Timeline {
   Breakdown parts{};
   std::vector<StepTime> spans;   // one for each step of the plan, when traced
   double in_situ_seconds = 0;    // one in-layer allreduce inside the pass, its wait included, where it was measured
-  double wait_seconds = 0;       // of that, what a rank waits for the last one to arrive
+  double wait_seconds = 0;       // of that, from the first rank's arrival to the last's
   double allreduce_seconds = 0;  // one in-layer allreduce, isolated, where it is not that of its span
   double host_seconds = 0;       // that the host needs to launch it, where that is priced
   std::vector<std::int32_t> experts_met;  // [routed layer] local experts that its tokens chose, where it was computed

@@ -11,14 +11,17 @@ namespace {
 constexpr std::string_view what = "caches";
 
 /// Type in which a cache keeps its values.
-DType kept_type(DType asked, Real real) {
+DType kept_type(DType asked, Real real, const char* key) {
   if (real == Real::f32) return DType::f32;
   if (asked == DType::bf16 || asked == DType::fp8) return asked;
   throw InputError({{},
-                    "stack.kv",
+                    key,
                     formatted("is {}, which the kernels of this executor do not keep", name_of(asked)),
                     "bf16 or fp8, or measure.cuda.precision: f32"});
 }
+
+const char* kv_key(const Plan& plan) { return plan.draft ? "draft.kv" : "stack.kv"; }
+constexpr const char* index_key = "sparse.index_dtype";
 
 std::int64_t row_bytes(const Cache& cache) {
   return static_cast<std::int64_t>(static_cast<double>(cache.values) * bytes_of(cache.dtype));
@@ -39,9 +42,9 @@ std::int64_t RankCaches::bytes(const Plan& plan, const Room& room, Real real) {
   std::int64_t after = 0;
   for (const Step& step : plan.steps) {
     if (const auto* a = std::get_if<Attention>(&step.op))
-      out += cache_bytes({nullptr, kept_type(a->kv, real), a->cached_values}, room);
+      out += cache_bytes({nullptr, kept_type(a->kv, real, kv_key(plan)), a->cached_values}, room);
     if (const auto* i = std::get_if<SparseIndex>(&step.op))
-      out += cache_bytes({nullptr, kept_type(i->dtype, real), i->dim}, room);
+      out += cache_bytes({nullptr, kept_type(i->dtype, real, index_key), i->dim}, room);
     if (const auto* l = std::get_if<LinearAttention>(&step.op)) {
       out += room.sequences * state_values(*l) * float_bytes;
       const std::int64_t one = room.sequences * room.nodes * state_values(*l) * float_bytes;
@@ -64,12 +67,12 @@ void RankCaches::add(const Plan& plan) {
   for (const Step& step : plan.steps) {
     Layer& layer = layers_[step.layer];
     if (const auto* a = std::get_if<Attention>(&step.op); a && layer.kv.values == 0) {
-      layer.kv = {nullptr, kept_type(a->kv, real_), a->cached_values};
+      layer.kv = {nullptr, kept_type(a->kv, real_, kv_key(plan)), a->cached_values};
       layer.kv_memory = DeviceBuffer(cache_bytes(layer.kv, room_), what);
       layer.kv.rows = layer.kv_memory.data();
     }
     if (const auto* i = std::get_if<SparseIndex>(&step.op); i && layer.index.values == 0) {
-      layer.index = {nullptr, kept_type(i->dtype, real_), i->dim};
+      layer.index = {nullptr, kept_type(i->dtype, real_, index_key), i->dim};
       layer.index_memory = DeviceBuffer(cache_bytes(layer.index, room_), what);
       layer.index.rows = layer.index_memory.data();
     }

@@ -39,8 +39,7 @@ std::vector<int> devices_of(const RunConfig& config, const std::vector<std::uniq
           "{} ranks need as many GPUs, and this machine has {}; measure.cuda.devices lets ranks share one where the "
           "backend can, comm.backend=delay plays one rank alone",
           end->local_ranks(), count));
-    const bool one_each = !comm::under_mpi() || static_cast<int>(given.size()) == end->local_ranks();
-    if (!given.empty() && (place >= given.size() || !one_each))
+    if (!given.empty() && place >= given.size())
       throw InputError({{},
                         "measure.cuda.devices",
                         formatted("names {} devices for {} ranks", given.size(), end->local_ranks()),

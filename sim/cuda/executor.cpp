@@ -37,10 +37,11 @@ class CudaPlan final : public PreparedPlan {
     std::vector<double> whole;
     for (int i = 0; i < runs; ++i) whole.push_back(pass_->seconds());
     Timeline out{median(whole), {}, {}, 0, 0};
+    if (out.seconds <= 0) return out;  // a process without a rank of this model
     const std::vector<double> inside = pass_->seconds_inside();
     const std::vector<double> isolated = pass_->step_seconds();
     const double sum = std::accumulate(inside.begin(), inside.end(), 0.0);
-    const double scale = std::min(1.0, sum > 0 ? out.seconds / sum : 1.0);
+    const double scale = sum > out.seconds ? out.seconds / sum : 1.0;
     for (std::size_t i = 0; i < inside.size(); ++i) {
       out.spans.push_back({inside[i] * scale, comm::Provenance::measured, false});
       out.parts[static_cast<std::size_t>(part_of(plan().steps[i]))] += inside[i] * scale;

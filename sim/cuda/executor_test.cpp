@@ -5,11 +5,15 @@
 #include <gtest/gtest.h>
 
 #include <chrono>
+#include <map>
 #include <numeric>
+#include <set>
 #include <thread>
 
+#include "model/build_plan.h"
 #include "sim/cuda/test_rig.h"
 #include "sim/engine/benchmark.h"
+#include "sim/plan_options.h"
 
 namespace specstep::cuda {
 namespace {
@@ -49,20 +53,22 @@ TEST(CudaExecutor, ARunIsMeasured) {
   EXPECT_GT(r.metrics.at("memory.used_gib").value, 0);
 }
 
-// `delay` lasts as long as the cost model says, so that what allreduces take inside a pass is known beforehand. Eager
-// launches and stamps may stretch all else.
+// Alone all steps of a kind and shape take one time; inside a pass each has its own. `delay` lasts as long as the cost
+// model says, so that what allreduces take there is known beforehand.
 TEST(CudaExecutor, StepsAreTimedInsideThePass) {
   if (devices_here() == 0) GTEST_SKIP() << "no CUDA device";
-  const auto allreduces = [](const RunResult& r) {
-    const auto verify =
-        std::find_if(r.phases.begin(), r.phases.end(), [](const PhaseResult& p) { return p.kind == PassKind::verify; });
-    return verify == r.phases.end() ? 0.0 : verify->parts[static_cast<std::size_t>(Part::allreduce)];
-  };
-  for (const char* launch : {"captured", "eager"}) {
-    const std::string phases = std::string("engine.phases={verify: ") + launch + "}";
-    const RunConfig config = tiny({phases}), priced = tiny({phases, "measure.executor=cost"});
-    const double found = allreduces(run_benchmark(config, *make_cuda_executor(config)));
-    EXPECT_GT(found, 0.3 * allreduces(run_benchmark(priced, *make_executor(priced)))) << launch;
+  const RunConfig config = tiny(), priced = tiny({"measure.executor=cost"});
+  const Plan plan = build_plan(config.stack, config.parallel, {PassKind::verify, 1, 4, 16}, plan_options(config));
+  const auto allreduces = [&](const Timeline& t) { return t.parts[static_cast<std::size_t>(Part::allreduce)]; };
+  const Timeline price = make_executor(priced)->prepare(plan, Launch::captured)->run(true);
+  const auto executor = make_cuda_executor(config);
+  for (const Launch launch : {Launch::captured, Launch::eager}) {
+    const Timeline found = executor->prepare(plan, launch)->run(true);
+    ASSERT_EQ(found.spans.size(), plan.steps.size());
+    std::map<StepKind, std::set<double>> different;
+    for (std::size_t i = 0; i < plan.steps.size(); ++i) different[plan.steps[i].kind].insert(found.spans[i].seconds);
+    EXPECT_TRUE(std::any_of(different.begin(), different.end(), [](const auto& d) { return d.second.size() > 1; }));
+    EXPECT_GT(allreduces(found), 0.3 * allreduces(price)) << name_of(launch);
   }
 }
 

@@ -15,7 +15,7 @@ namespace {
 
 constexpr int most_candidates = 12;
 // Of a weight to time with. Small ones are not worth as many: their time is that of a launch.
-constexpr std::int64_t most_copies = 256, copies_of_small = 16, small_weight = 128 << 10;
+constexpr std::int64_t most_copies = 256, copies_of_small = 16, small_weight = 512 << 10;
 // A graph that times a product takes about so long at most, and where one product takes longer than the second, its
 // tiles fill the places for clusters many times over and the order of the first does not count.
 constexpr double longest_graph = 20e-3, longest_with_orders = 1e-3;
@@ -102,10 +102,10 @@ std::int64_t Products::tuning_bytes(const GemmShape& shape, std::int64_t l2_byte
                                         one < small_weight ? copies_of_small : most_copies);
 }
 
-void Products::prepare(const GemmShape& shape, bool sharing, cudaStream_t stream) {
+void Products::prepare(const GemmShape& shape, cudaStream_t stream) {
   if (products_.contains(shape)) return;
   auto product = std::make_unique<Product>(shape);
-  const bool with_others = sharing && group_.ranks() > 1;
+  const bool with_others = shape.everyone && group_.ranks() > 1;
   if (!with_others || group_.rank() == 0) choose(shape, *product, stream);
   if (with_others) {
     product->choice = choices_of_all(shape, product->choice).front();
@@ -189,12 +189,13 @@ void Products::choose(const GemmShape& shape, Product& product, cudaStream_t str
   if (!make_room(shape, product, candidates, stream)) return;
   std::vector<Choice> plain;
   for (const cublasLtMatmulAlgo_t& algorithm : candidates) {
-    Choice choice{.algorithm = algorithm};
+    Choice choice{.algorithm = algorithm, .timed = true};
     choice.seconds = choice.plain_seconds = seconds(shape, product, choice, stream);
     if (choice.seconds < std::numeric_limits<double>::infinity()) plain.push_back(choice);
   }
   std::stable_sort(plain.begin(), plain.end(), [](const Choice& a, const Choice& b) { return a.seconds < b.seconds; });
   if (!plain.empty()) product.choice = plain.front();
+  product.choice.timed = !plain.empty();
   for (std::size_t i = 0; i < std::min(plain.size(), most_behind_clusters); ++i)
     try_orders(shape, product, plain[i], stream);
   tuning_.reset();
@@ -202,7 +203,7 @@ void Products::choose(const GemmShape& shape, Product& product, cudaStream_t str
 
 /// For an algorithm that another GPU has chosen.
 void Products::choose_order(const GemmShape& shape, Product& product, cudaStream_t stream) {
-  Choice& choice = product.choice = {.algorithm = product.choice.algorithm};
+  Choice& choice = product.choice = {.algorithm = product.choice.algorithm, .timed = product.choice.timed};
   if (!make_room(shape, product, {choice.algorithm}, stream)) return;
   choice.seconds = choice.plain_seconds = seconds(shape, product, choice, stream);
   try_orders(shape, product, choice, stream);
@@ -278,8 +279,8 @@ std::vector<std::string> Products::notes() const {
   std::vector<std::string> out;
   for (const auto& [shape, product] : products_) {
     const Choice& choice = product->choice;
-    if (choice.seconds == 0)
-      out.push_back(formatted("{}: no memory to time algorithms in; cublasLt's first", text_of(shape)));
+    if (!choice.timed)
+      out.push_back(formatted("{}: algorithms were not timed, for want of memory; cublasLt's first", text_of(shape)));
     if (choice.clusters[0] > 0)
       out.push_back(formatted(
           "{}: behind {} + {} empty clusters, which set the order of its own: {:.1f} us when timed "

@@ -25,6 +25,7 @@ struct GemmShape {
   std::int64_t out_stride = 0, out_batch = 0;
   Real real = Real::bf16;  // of inputs and weights
   bool f32_out = false;
+  bool everyone = false;  // all ranks of the group prepare it, in the same order
   auto operator<=>(const GemmShape&) const = default;
 };
 
@@ -38,12 +39,12 @@ class Products {
   Products(const Products&) = delete;
   Products& operator=(const Products&) = delete;
 
-  /// Chooses the algorithm of a shape: every rank of `sharing` calls it in the same order. Times what cublasLt proposes
-  /// with weights that are not in the cache, in a graph, each behind a small kernel, as in a pass: one that overlaps
-  /// with its like gains nothing. Each as clusters are dealt out behind other kernels, and the fastest behind
+  /// Chooses the algorithm of a shape, of one for everyone that of the first rank. Times what cublasLt proposes with
+  /// weights that are not in the cache, in a graph, each behind a small kernel, as in a pass: one that overlaps with
+  /// its like gains nothing. Each as clusters are dealt out behind other kernels, and the fastest behind
   /// empty_clusters() too, which is put before the product where the two together are faster. Does nothing for a shape
   /// it knows.
-  void prepare(const GemmShape& shape, bool sharing, cudaStream_t stream);
+  void prepare(const GemmShape& shape, cudaStream_t stream);
   /// The shape must be prepared. `out` is written whole.
   void run(const GemmShape& shape, const void* in, const void* weight, void* out, cudaStream_t stream);
   /// Which products run behind empty_clusters(), and what that was worth when they were timed; which were not timed.
@@ -58,6 +59,7 @@ class Products {
   /// How a product is launched. Plain bytes: ranks send it to each other.
   struct Choice {
     cublasLtMatmulAlgo_t algorithm{};
+    bool timed = false;        // the algorithm was the fastest of several
     int clusters[2] = {};      // of empty launches before it, 0 where there is none
     double seconds = 0;        // when timed so, and
     double plain_seconds = 0;  // what the fastest takes without them; zero where nothing was timed

@@ -27,7 +27,13 @@ std::optional<ClockOffset> offset_of(const PingPong& exchange) {
 InSitu split(const std::vector<Stamps>& stamps, const std::vector<ClockOffset>& clocks) {
   InSitu out;
   std::vector<double> transfers, waits;
-  for (const ClockOffset& clock : clocks) out.clock_error = std::max(out.clock_error, clock.error * clock_count);
+  // Of two ranks' times both errors count.
+  double largest = 0, second = 0;
+  for (const ClockOffset& clock : clocks) {
+    second = std::max(second, std::min(largest, clock.error));
+    largest = std::max(largest, clock.error);
+  }
+  out.clock_error = (largest + second) * clock_count;
   for (std::size_t i = 0; i < stamps.front().size(); ++i) {
     double first = std::numeric_limits<double>::infinity();
     double last = -first, departed = -first;
@@ -40,7 +46,6 @@ InSitu split(const std::vector<Stamps>& stamps, const std::vector<ClockOffset>& 
     transfers.push_back((departed - last) * clock_count);
     waits.push_back((last - first) * clock_count);
   }
-  if (transfers.empty()) return out;
   out.transfer = median(transfers);
   out.wait = median(waits);
   if (out.wait <= out.clock_error) out.wait = 0;

@@ -40,6 +40,11 @@ TEST(InSitu, WaitIsThatOfTheFirstRankWhicheverItIs) {
   EXPECT_EQ(split(stamps, {{0, 0}, {0, 5000}}).wait, 0);
 }
 
+TEST(InSitu, ErrorsOfTwoClocksAdd) {
+  const std::vector<Stamps> stamps(3, Stamps{{0, 9000}});
+  EXPECT_NEAR(split(stamps, {{0, 0}, {0, 700}, {0, 400}}).clock_error, 1.1e-6, 1e-12);
+}
+
 TEST(InSitu, ClocksWorseThanTheTransferAreRefused) {
   const std::vector<Stamps> stamps{{{1000, 2000}}, {{1000, 2000}}};
   EXPECT_FALSE(split(stamps, {{0, 0}, {0, 1500}}).refused.empty());

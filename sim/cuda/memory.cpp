@@ -1,6 +1,7 @@
 #include "sim/cuda/memory.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "model/base/formatted.h"
 #include "model/base/units.h"
@@ -156,13 +157,15 @@ WeightSharing fit(const RunConfig& config, double available, double cache_bytes)
   for (int i = 0; i < 64 && memory_need(config, sharing).weights > budget; ++i)
     sharing = WeightSharing(sharing.share() * 0.97);
   const double weights = memory_need(config, sharing).weights;
-  if (weights > budget && by_pool)
+  if (weights > budget && by_pool) {
+    const double least = memory_need(config, WeightSharing(1e-6)).weights;  // one layer of each kind
     too_small_a_pool(" does not hold one layer of each kind, which all others share",
-                     "at least " + bytes_text(weights));
+                     formatted("at least {:.2f}", std::ceil(100 * least / gib) / 100));
+  }
   if (weights > budget) refuse("; even one layer of each kind, which all others share, is too much", true);
   if (weights < 2 * cache_bytes && by_pool)
-    too_small_a_pool(" of shared weights would lie in the GPU's cache",
-                     formatted("more than {}, or 0 for what is free", bytes_text(2 * cache_bytes)));
+    too_small_a_pool(formatted(" holds {} of whole layers, which would lie in the GPU's cache", bytes_text(weights)),
+                     formatted("enough for more than {}, or 0 for what is free", bytes_text(2 * cache_bytes)));
   if (weights < 2 * cache_bytes)
     refuse(formatted("; what is left for shared weights, {}, would lie in the GPU's cache", bytes_text(weights)), true);
   return sharing;

@@ -73,9 +73,14 @@ TEST_F(CudaMemory, WhatCannotFitIsRefusedWithWhatWould) {
   const std::string small = refusal_of([] { fit(kimi(), 1 * gib, cache); });
   EXPECT_THAT(small, testing::HasSubstr("stack: "));
   EXPECT_THAT(small, testing::HasSubstr("GiB"));
-  const std::string cached = refusal_of([] { fit(kimi({"measure.cuda.weight_pool_gib=2.5"}), 139 * gib, 8 * gib); });
-  EXPECT_THAT(cached, testing::HasSubstr("measure.cuda.weight_pool_gib: 2.50 GiB of shared weights would lie in"));
-  EXPECT_THAT(refusal_of([] { fit(kimi(), 4 * gib, 8 * gib); }), testing::HasSubstr("cache"));
+  // One layer of each kind, the draft's among them, takes 2.8 GiB.
+  const auto pool = [](const char* gib_of_pool, double cached) {
+    return refusal_of(
+        [&] { fit(kimi({std::string("measure.cuda.weight_pool_gib=") + gib_of_pool}), 139 * gib, cached); });
+  };
+  EXPECT_THAT(pool("3", 8 * gib), testing::HasSubstr("weight_pool_gib: 3.00 GiB holds 2.80 GiB of whole layers"));
+  EXPECT_THAT(pool("2.5", cache), testing::HasSubstr("does not hold one layer of each kind"));
+  EXPECT_THAT(pool("2.5", cache), testing::HasSubstr("at least 2.81"));
   const std::string crowd = refusal_of([] {
     fit(kimi({"workload.batch=512", "workload.prompt_tokens=200000"}), 139 * gib, cache);
   });

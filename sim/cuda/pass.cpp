@@ -139,7 +139,7 @@ void RankPass::prepare_products() {
   for (const Step& step : plan_.steps) {
     step_ = &step;
     const auto* op = std::get_if<Gemm>(&step.op);
-    if (op && by_cublas(*op)) rank_.device().products().prepare(shape_of(*op), rank_.among_others(), stream());
+    if (op && by_cublas(*op)) rank_.device().products().prepare(shape_of(*op), stream());
   }
 }
 
@@ -173,8 +173,17 @@ void RankPass::issue_all(bool named) {
 bool RankPass::by_cublas(const Gemm&) const { return weight().format.dtype == value_type(); }
 
 GemmShape RankPass::shape_of(const Gemm& op) const {
-  GemmShape s{
-      op.m, op.n, op.k, op.batches, in_cols(), 0, op.n * op.batches, 0, real(), step_->kind == StepKind::router};
+  GemmShape s{op.m,
+              op.n,
+              op.k,
+              op.batches,
+              in_cols(),
+              0,
+              op.n * op.batches,
+              0,
+              real(),
+              step_->kind == StepKind::router,
+              rank_.among_others()};
   if (op.batches > 1) {
     // Of a query head the part without rotation comes first; a latent sum is a head's whole row.
     s.in_batch = step_->kind == StepKind::absorb_q ? in_cols() / op.batches : op.k;

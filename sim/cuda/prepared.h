@@ -35,9 +35,10 @@ class PreparedPass {
   /// pass it would begin early: like kernels behind each other would hide more than different ones do. The slowest rank
   /// counts.
   std::vector<double> step_seconds();
-  /// Seconds of each step inside the pass, on the first rank of this process: from a pass launched alike that stamps
-  /// the device's clock between its steps, what such a stamp takes subtracted. Steps that would begin early begin
-  /// behind a stamp. The median of three passes, of a prompt one.
+  /// Seconds of each step inside the pass, on the first rank of this process: from a captured pass that stamps the
+  /// device's clock between its steps, what such a stamp takes subtracted. Steps that would begin early begin behind a
+  /// stamp; of an eager pass that is the device's work without its launches. The median of three passes, of a prompt
+  /// one.
   std::vector<double> seconds_inside();
   /// The allreduces of the layers inside the pass, from a pass launched alike that stamps each rank's arrivals and
   /// departures; two stamps are kernels too, and lengthen what they enclose by the gaps between kernels. Nothing for a
@@ -60,8 +61,8 @@ class PreparedPass {
   OnRank* on(RankDevice& device);
   void require_room(const Rank& rank) const;
   using Steps = std::function<bool(const Step&)>;
-  Stamps stamped(RankDevice& device, OnRank& on, const Steps& which);
-  double seconds_of_stamp(RankDevice& device, const OnRank& on);
+  Stamps stamped(RankDevice& device, OnRank& on, Launch launch, const Steps& which);
+  double seconds_of_stamp(RankDevice& device);
   double group_seconds(RankDevice& device, OnRank& on, const std::vector<std::size_t>& steps);
   double timed(RankDevice& device, const std::function<void()>& ahead, const std::function<void()>& work);
 

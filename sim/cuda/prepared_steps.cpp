@@ -61,8 +61,9 @@ std::vector<double> PreparedPass::step_seconds() {
   return out;
 }
 
-/// One pass with stamps around some of its steps; a captured one behind one without. Neighbours share a stamp.
-Stamps PreparedPass::stamped(RankDevice& device, OnRank& mine, const Steps& which) {
+/// One pass with stamps around some of its steps, as a graph behind a pass without, or launched one by one. Neighbours
+/// share a stamp.
+Stamps PreparedPass::stamped(RankDevice& device, OnRank& mine, Launch launch, const Steps& which) {
   const DeviceBuffer times(static_cast<std::int64_t>(2 * plan_.steps.size() * sizeof(std::uint64_t)), "stamps");
   auto* const first = times.as<std::uint64_t>();
   std::vector<std::array<std::size_t, 2>> places;
@@ -83,8 +84,9 @@ Stamps PreparedPass::stamped(RankDevice& device, OnRank& mine, const Steps& whic
     }
   };
   stamp(first, device.stream());  // loads its kernel, which a capture does not allow
-  if (mine.graph.exec) {
+  if (launch == Launch::captured) {
     const comm::GraphExec graph = comm::capture(device.stream(), pass);
+    check(cudaGraphUpload(graph.get(), device.stream()), "uploading a graph");
     timed(
         device, [&] { put(mine); }, [&] { check(cudaGraphLaunch(graph.get(), device.stream()), "a stamped pass"); });
   } else {
@@ -98,20 +100,15 @@ Stamps PreparedPass::stamped(RankDevice& device, OnRank& mine, const Steps& whic
   return out;
 }
 
-/// From one stamp to the next with nothing between, launched as the pass is.
-double PreparedPass::seconds_of_stamp(RankDevice& device, const OnRank& mine) {
+/// From one stamp to the next in a graph, with nothing between.
+double PreparedPass::seconds_of_stamp(RankDevice& device) {
   constexpr int count = 64;
   const DeviceBuffer times(count * static_cast<std::int64_t>(sizeof(std::uint64_t)), "stamps");
-  const auto put_down = [&] {
+  stamp(times.as<std::uint64_t>(), device.stream());  // loads its kernel
+  const comm::GraphExec graph = comm::capture(device.stream(), [&] {
     for (int i = 0; i < count; ++i) stamp(times.as<std::uint64_t>() + i, device.stream());
-  };
-  put_down();
-  if (mine.graph.exec) {
-    const comm::GraphExec graph = comm::capture(device.stream(), put_down);
-    check(cudaGraphLaunch(graph.get(), device.stream()), "stamps");
-  } else {
-    put_down();
-  }
+  });
+  check(cudaGraphLaunch(graph.get(), device.stream()), "stamps");
   model_.crew().wait(device, "stamps");
   std::vector<std::uint64_t> read(count);
   check(cudaMemcpy(read.data(), times.data(), read.size() * sizeof(std::uint64_t), cudaMemcpyDeviceToHost), "stamps");
@@ -124,9 +121,10 @@ std::vector<double> PreparedPass::seconds_inside() {
   model_.crew().run([&](RankDevice& device) {
     OnRank* mine = on(device);
     if (!mine) return;
-    const double of_stamp = seconds_of_stamp(device, *mine);
+    const double of_stamp = seconds_of_stamp(device);
     std::vector<Stamps> all;
-    for (int run = 0; run < runs; ++run) all.push_back(stamped(device, *mine, [](const Step&) { return true; }));
+    for (int run = 0; run < runs; ++run)
+      all.push_back(stamped(device, *mine, Launch::captured, [](const Step&) { return true; }));
     if (&device != &model_.crew().at(0)) return;
     for (std::size_t i = 0; i < out.size(); ++i) {
       std::vector<double> each;
@@ -148,7 +146,7 @@ std::optional<InSitu> PreparedPass::in_situ() {
   std::vector<Stamps> stamps(ranks_.size());
   model_.crew().run([&](RankDevice& device) {
     if (OnRank* mine = on(device))
-      stamps[static_cast<std::size_t>(mine - ranks_.data())] = stamped(device, *mine, in_layer);
+      stamps[static_cast<std::size_t>(mine - ranks_.data())] = stamped(device, *mine, launch_, in_layer);
   });
   return split(stamps, clocks.offsets());
 }
