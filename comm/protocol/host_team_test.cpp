@@ -61,6 +61,7 @@ INSTANTIATE_TEST_SUITE_P(Protocol, EachProtocol, protocols,
 template <class Body>
 void on_all_ranks(int ranks, Body body) {
   std::vector<std::jthread> threads;
+  threads.reserve(static_cast<std::size_t>(ranks));
   for (int rank = 0; rank < ranks; ++rank)
     threads.emplace_back([&body, rank] {
       try {

@@ -125,6 +125,7 @@ inline std::string rehearse(const Rehearsal& r) {
   std::vector<std::string> mistakes(static_cast<std::size_t>(r.ranks));
   {
     std::vector<std::jthread> threads;
+    threads.reserve(static_cast<std::size_t>(r.ranks));
     for (int rank = 0; rank < r.ranks; ++rank)
       threads.emplace_back([&, rank] {
         try {
