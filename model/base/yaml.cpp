@@ -44,6 +44,22 @@ namespace {
 constexpr std::size_t max_depth = 64;
 constexpr std::string_view byte_order_mark = "\xEF\xBB\xBF";
 
+bool continues(unsigned char c) { return (c & 0xC0) == 0x80; }
+
+/// Offset of the first byte that is not UTF-8 text, or npos. Control characters are none unless allowed.
+std::size_t first_bad_byte(std::string_view text, bool controls = false) {
+  for (std::size_t i = 0; i < text.size();) {
+    const auto c = static_cast<unsigned char>(text[i]);
+    const std::size_t length = c < 0x80 ? 1 : (c >> 5) == 6 ? 2 : (c >> 4) == 14 ? 3 : (c >> 3) == 30 ? 4 : 0;
+    const bool control = !controls && c < 0x20 && c != '\n' && c != '\r' && c != '\t';
+    if (length == 0 || control || i + length > text.size()) return i;
+    for (std::size_t k = 1; k < length; ++k)
+      if (!continues(static_cast<unsigned char>(text[i + k]))) return i;
+    i += length;
+  }
+  return std::string_view::npos;
+}
+
 bool is_null_word(const std::string& text) {
   return text.empty() || text == "~" || text == "null" || text == "Null" || text == "NULL";
 }
@@ -71,6 +87,10 @@ class Builder final : public YAML::EventHandler {
                 const std::string& value) override {
     refuse_anchor(mark, anchor);
     refuse_tag(mark, tag);
+    // Escapes such as \_ and \N come out as single bytes.
+    if (first_bad_byte(value, true) != std::string_view::npos)
+      issues_.push_back(
+          {place(mark), "", "has an escape that gives no text", "the character itself, or one like \\u00a0"});
     const bool quoted = tag == "!";
     const bool null = !quoted && is_null_word(value);
     add({.kind = null ? Node::Kind::null : Node::Kind::scalar, .text = value, .quoted = quoted, .at = place(mark)});
@@ -157,22 +177,6 @@ class Builder final : public YAML::EventHandler {
   Node root_;
   int documents_ = 0;
 };
-
-bool continues(unsigned char c) { return (c & 0xC0) == 0x80; }
-
-/// Offset of the first byte that is not UTF-8 text (NUL counts as not text), or npos.
-std::size_t first_bad_byte(std::string_view text) {
-  for (std::size_t i = 0; i < text.size();) {
-    const auto c = static_cast<unsigned char>(text[i]);
-    const std::size_t length = c < 0x80 ? 1 : (c >> 5) == 6 ? 2 : (c >> 4) == 14 ? 3 : (c >> 3) == 30 ? 4 : 0;
-    const bool control = c < 0x20 && c != '\n' && c != '\r' && c != '\t';
-    if (length == 0 || control || i + length > text.size()) return i;
-    for (std::size_t k = 1; k < length; ++k)
-      if (!continues(static_cast<unsigned char>(text[i + k]))) return i;
-    i += length;
-  }
-  return std::string_view::npos;
-}
 
 void check_text(std::string_view text, const std::string& file) {
   const std::size_t bad = first_bad_byte(text);

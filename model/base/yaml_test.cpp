@@ -65,6 +65,10 @@ TEST(Yaml, SurprisesAreRefusedWhereTheyStand) {
   EXPECT_THAT(refusal("# only a comment\n"), HasSubstr("the file is empty"));
   EXPECT_THAT(refusal(std::string("a: 1\nb: \0", 9)), StartsWith("f.yaml:2:4: byte 0x00"));
   EXPECT_THAT(refusal("a: \xff\n"), StartsWith("f.yaml:1:4: byte 0xff"));
+  for (const char* escape : {"\\_", "\\N"})
+    EXPECT_THAT(refusal(std::string("a: \"cud") + escape + "graph\"\n"),
+                StartsWith("f.yaml:1:4: has an escape that gives no text"));
+  EXPECT_EQ(refusal("a: \"\\u00a0 \\t\"\n"), "accepted");
   EXPECT_THAT(refusal("a: [1, 2\n"), StartsWith("f.yaml:"));
   EXPECT_THAT(refusal("a: [1, 2\n"), HasSubstr("is no YAML: end of sequence flow not found; lines of 'key: value'"));
   EXPECT_THAT(refusal(std::string(100000, '[')), StartsWith("f.yaml:"));
