@@ -21,7 +21,7 @@ DType kept_type(DType asked, Real real, const char* key) {
 }
 
 const char* kv_key(const Plan& plan) { return plan.draft ? "draft.kv" : "stack.kv"; }
-constexpr const char* index_key = "sparse.index_dtype";
+constexpr const char* index_key = "stack.pattern[].sparse.index_dtype";
 
 std::int64_t row_bytes(const Cache& cache) {
   return static_cast<std::int64_t>(static_cast<double>(cache.values) * bytes_of(cache.dtype));

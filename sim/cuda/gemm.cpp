@@ -16,11 +16,11 @@ namespace {
 constexpr int most_candidates = 12;
 // Of a weight to time with. Small ones are not worth as many: their time is that of a launch.
 constexpr std::int64_t most_copies = 256, copies_of_small = 16, small_weight = 512 << 10;
-// A graph that times a product takes about so long at most, and where one product takes longer than the second, its
-// tiles fill the places for clusters many times over and the order of the first does not count.
+// A graph that times a product takes about so long at most. Where one product takes longer than the second, its order
+// is not looked for, since other ranks wait.
 constexpr double longest_graph = 20e-3, longest_with_orders = 1e-3;
 // Products are timed behind 1, 2, ... clusters, of which more than a GPU has GPCs; the fastest also behind launches
-// that set their order, which count if they gain more than two timings of one product differ.
+// that set their order, which count if they gain a hundredth: timings of one product differ by less.
 constexpr int most_gpcs = 8;
 constexpr std::int64_t orders = 12;
 constexpr std::size_t most_behind_clusters = 2;
@@ -210,8 +210,8 @@ void Products::choose_order(const GemmShape& shape, Product& product, cudaStream
   tuning_.reset();
 }
 
-/// Behind empty clusters: of all places or all but one, which leaves one order whatever was before, and of some more,
-/// which turn that to another.
+/// Behind empty clusters: of all places or all but one, which mostly leaves one order whatever was before, and of some
+/// more, which turn that to another.
 void Products::try_orders(const GemmShape& shape, Product& product, Choice choice, cudaStream_t stream) {
   const double plain = product.choice.plain_seconds;
   const int places = pairs_of_multiprocessors();
