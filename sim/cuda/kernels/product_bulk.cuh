@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <nv/target>
+#include <type_traits>
 
 namespace specstep::cuda {
 
@@ -25,11 +26,15 @@ __device__ inline uint4 read_16(std::uint32_t shared) {
 __device__ inline void write_8(std::uint32_t shared, uint2 v) {
   asm volatile("st.shared.v2.u32 [%0], {%1, %2};" ::"r"(shared), "r"(v.x), "r"(v.y) : "memory");
 }
-/// Two or four bytes.
+/// Two or four bytes, or two floats.
 template <class Value>
 __device__ inline Value read_value(std::uint32_t shared) {
-  static_assert(sizeof(Value) == 2 || sizeof(Value) == 4);
-  if constexpr (sizeof(Value) == 2) {
+  static_assert(sizeof(Value) == 2 || sizeof(Value) == 4 || std::is_same_v<Value, float2>);
+  if constexpr (sizeof(Value) == 8) {
+    float2 v;
+    asm volatile("ld.shared.v2.f32 {%0, %1}, [%2];" : "=f"(v.x), "=f"(v.y) : "r"(shared));
+    return v;
+  } else if constexpr (sizeof(Value) == 2) {
     std::uint16_t v;
     asm volatile("ld.shared.u16 %0, [%1];" : "=h"(v) : "r"(shared));
     return v;
@@ -97,6 +102,26 @@ __device__ inline void copy_bulk(std::uint32_t to, const void* from, int bytes, 
       (asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(to),
                     "l"(from), "r"(bytes), "r"(barrier)
                     : "memory");))
+}
+/// What is read once is the first to leave the second-level cache.
+__device__ inline std::uint64_t once_policy() {
+  std::uint64_t policy = 0;
+  NV_IF_TARGET(NV_PROVIDES_SM_90, (asm volatile("createpolicy.fractional.L2::evict_first.b64 %0, 1.0;"
+                                                : "=l"(policy));))
+  return policy;
+}
+/// Where a copy is told of, and what the cache does with what was copied.
+struct Landing {
+  std::uint32_t barrier;
+  std::uint64_t policy;
+};
+/// As copy_bulk.
+__device__ inline void copy_once(std::uint32_t to, const void* from, int bytes, Landing landing) {
+  NV_IF_TARGET(NV_PROVIDES_SM_90,
+               (asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes.L2::cache_hint [%0], "
+                             "[%1], %2, [%3], %4;" ::"r"(to),
+                             "l"(from), "r"(bytes), "r"(landing.barrier), "l"(landing.policy)
+                             : "memory");))
 }
 
 }  // namespace specstep::cuda

@@ -46,12 +46,13 @@ struct Int4Codec : TileCodec {
   static constexpr float unit = 4;
   using Scale = std::uint32_t;  // bf16
   static __device__ void unpack(const std::uint32_t (&words)[4], int step, std::uint32_t (&a)[4]) {
-    unpack_small(words[step], a);
+    unpack_small(words, step, a);
     for (std::uint32_t& pair : a) pair = fma_pair(pair, 0x7F007F00, 0x80008000);  // times 2^127
   }
   static constexpr bool small = true;
   static constexpr float small_unit = 0x1p65F;
-  static __device__ void unpack_small(std::uint32_t w, std::uint32_t (&a)[4]) {
+  static __device__ void unpack_small(const std::uint32_t (&words)[4], int step, std::uint32_t (&a)[4]) {
+    const std::uint32_t w = words[step];
     constexpr std::uint32_t code = 0x80708070;
     const std::uint32_t lower_row = __funnelshift_l(w, w, 8);
     a[0] = w & code;
@@ -67,13 +68,14 @@ struct E2m1Codec : TileCodec {
   static constexpr int bits = 4, cols = 64;
   using Scale = std::uint16_t;
   static __device__ void unpack(const std::uint32_t (&words)[4], int step, std::uint32_t (&a)[4]) {
-    unpack_small(words[step], a);
+    unpack_small(words, step, a);
     for (std::uint32_t& pair : a) pair = fma_pair(pair, 0x7E807E80, 0x80008000);
   }
   static constexpr bool small = true;
   static constexpr bool long_chunks = true;
   static constexpr float small_unit = 0x1p62F;
-  static __device__ void unpack_small(std::uint32_t w, std::uint32_t (&a)[4]) {
+  static __device__ void unpack_small(const std::uint32_t (&words)[4], int step, std::uint32_t (&a)[4]) {
+    const std::uint32_t w = words[step];
     constexpr std::uint32_t sign = 0x80008000, rest = 0x01C001C0;
     a[0] = w & (sign | rest);
     a[2] = ((w << 1) & sign) | ((w << 3) & rest);
@@ -103,8 +105,14 @@ struct ByteCodec : TileCodec {
 /// e4m3, as e2m1; times 2^120.
 struct Fp8Codec : ByteCodec {
   static __device__ void unpack(const std::uint32_t (&words)[4], int step, std::uint32_t (&a)[4]) {
+    unpack_small(words, step, a);
+    for (std::uint32_t& pair : a) pair = fma_pair(pair, 0x7B807B80, 0x80008000);
+  }
+  static constexpr bool small = true;
+  static constexpr float small_unit = 0x1p56F;
+  static __device__ void unpack_small(const std::uint32_t (&words)[4], int step, std::uint32_t (&a)[4]) {
     const auto pair = [](std::uint32_t odd_bytes) {
-      return fma_pair((odd_bytes & 0x80008000) | ((odd_bytes >> 4) & 0x07F007F0), 0x7B807B80, 0x80008000);
+      return masked(odd_bytes >> 4, 0x07F007F0, odd_bytes & 0x80008000);
     };
     for (int lower = 0; lower < 2; ++lower) {
       const std::uint32_t word = words[2 * step + lower];

@@ -8,7 +8,7 @@ namespace specstep::cuda {
 /// Whole rows, with zeros where the matrix is padded, columns counted from its lead on. Of each 32 columns a thread's
 /// eight of two steps lie side by side: one read. As many rows as fit, from those in use on, stay for what the block
 /// does next.
-template <class Codec>
+template <class Codec, bool by_input>
 class Rows {
  public:
   /// Called by all threads, which a barrier of the block holds up behind it. `values`: address of shared memory of
@@ -31,12 +31,21 @@ class Rows {
   }
   __host__ __device__ static int bytes(const ProductJob& job, int rows) { return rows * stride_of(job) * 2 + 16; }
 
-  /// Address of a row.
-  __device__ std::uint32_t address(int row) const { return values_ + (row - begin_) * stride_of(job_) * 2; }
+  /// How many rows the input has.
+  __host__ __device__ static int inputs(const ProductJob& job) {
+    return job.spans ? (job.pairs + job.share - 1) / job.share : job.dense_rows;
+  }
 
-  /// Begins to copy rows from `first` on. Called by all threads, which have read the earlier ones.
+  /// Address of the row of a place.
+  __device__ std::uint32_t address(int place) const {
+    return values_ + (by_input ? work_.pair_at(place) / job_.share : place - begin_) * stride_of(job_) * 2;
+  }
+
+  /// Begins to copy rows, those of places from `first` on or all of the input. Called by all threads, which have read
+  /// the earlier ones.
   __device__ void request(int first) {
-    begin_ = first, end_ = min(first + shape_.staged_rows, work_.last_place());
+    begin_ = by_input ? 0 : first;
+    end_ = by_input ? inputs(job_) : min(first + shape_.staged_rows, work_.last_place());
     pending_ = true;
     if (!elected()) return;
     const int bytes = static_cast<int>(job_.weight.cols) * 2;
@@ -44,15 +53,16 @@ class Rows {
     for (int row = begin_ + place_.warp; row < end_; row += shape_.warps) own += bytes;
     expect_bytes(there_, own);
     for (int row = begin_ + place_.warp; row < end_; row += shape_.warps) {
-      const std::int64_t from = work_.pair_at(row) / job_.share * job_.in_stride;
-      copy_bulk(address(row) + static_cast<std::uint32_t>(job_.weight.lead) * 2,
-                static_cast<const __nv_bfloat16*>(job_.in) + from, bytes, there_);
+      const int input = by_input ? row : work_.pair_at(row) / job_.share;
+      const std::uint32_t to = values_ + (row - begin_) * stride_of(job_) * 2;
+      copy_bulk(to + static_cast<std::uint32_t>(job_.weight.lead) * 2,
+                static_cast<const __nv_bfloat16*>(job_.in) + input * job_.in_stride, bytes, there_);
     }
   }
 
   /// Called by all threads: rows [first, first + rows).
   __device__ void fetch(int first, int rows) {
-    if (first < begin_ || first + rows > end_) {
+    if (!by_input && (first < begin_ || first + rows > end_)) {
       order_copies();
       __syncthreads();
       request(first);

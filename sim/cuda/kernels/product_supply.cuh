@@ -18,6 +18,7 @@ struct StreamShape {
   int chunk_tiles = 0;  // of a chunk, at most
   int depth = 0;        // chunks of a warp in flight
   int group_shift = 0;  // log2 of a scale's columns
+  bool scaled = true;   // by more than one scale for the whole matrix
   int staged_rows = 0;  // rows of the input that fit
   int sum_slots = 0;    // rows of tiles whose sums a team may have handed in and not added
   int add_behind = 0;   // rows of tiles that a member begins before it adds one
@@ -69,14 +70,27 @@ class Supply {
   }
   static constexpr int group_bytes = static_cast<int>(sizeof(typename Codec::Scale)) * 8;  // of a row of tiles
 
-  /// Begins, once the work is known.
+  /// Begins, once the work is known. Called by whole warps, as all below.
   __device__ void open() {
     next_ = work_.begin();
     open_stretch();
   }
   /// The first chunks, from the one for place `begin` of the ring on.
   __device__ void fill(int begin, int end) {
-    for (int i = begin; i < end; ++i) load(i);
+    for (int i = begin; i < end; ++i) load<true>(i);
+  }
+  /// Begins, and fills the ring, with the first of the block's stretches alone: as soon as that is known.
+  __device__ void open_first() {
+    next_ = work_.begin();
+    if (next_ == work_.end()) return;
+    take(work_.first());
+    some_ = left_ > 0;
+    for (; filled_ < shape_.depth && left_ > 0; ++filled_) load<false>(filled_);
+  }
+  /// Behind that, once all of the work is known.
+  __device__ void go_on() {
+    if (left_ == 0) some_ ? open_next() : open_stretch();
+    fill(filled_, shape_.depth);
   }
   /// The oldest chunk's address, once it is there.
   __device__ std::uint32_t wait() const {
@@ -86,18 +100,22 @@ class Supply {
   /// All threads of the warp have read it: the next may take its place.
   __device__ void pass() {
     __syncwarp();
-    load(turn_);
+    load<true>(turn_);
     if (++turn_ == shape_.depth) turn_ = 0, parity_ ^= 1;
   }
 
  private:
+  /// `all_known`: of the work, not the first stretch alone.
+  template <bool all_known>
   __device__ void load(int place) {
     if (left_ == 0) return;
     if (elected()) {
       const std::uint32_t to = ring_ + place * shape_.chunk_bytes, barrier = barriers_ + place * 8;
       expect_bytes(barrier, value_bytes_ + scale_bytes_);
-      copy_bulk(to, values_ + tile_ * tile_bytes, value_bytes_, barrier);
-      copy_bulk(to + shape_.chunk_tiles * tile_bytes, scales_ + group_bytes_before_, scale_bytes_, barrier);
+      copy_once(to, values_ + tile_ * tile_bytes, value_bytes_, {barrier, policy_});
+      if (Codec::always_scaled || scale_bytes_ > 0)
+        copy_once(to + shape_.chunk_tiles * tile_bytes, scales_ + group_bytes_before_, scale_bytes_,
+                  {barrier, policy_});
     }
     if (tile_ > place_.begin || place_.end - place_.begin > shape_.chunk_tiles) {
       const int next = tile_ + shape_.chunk_tiles;
@@ -106,7 +124,7 @@ class Supply {
     }
     if (--left_ > 0)
       values_ += shape_.value_step, scales_ += shape_.scale_step;
-    else
+    else if (all_known)
       open_next();
   }
 
@@ -115,7 +133,7 @@ class Supply {
     const int tiles = min(shape_.chunk_tiles, place_.end - tile);
     const int col = tile * Codec::cols + static_cast<int>(job_.weight.phase - job_.weight.lead);
     const int group = col >> shape_.group_shift, last = (col + tiles * Codec::cols - 1) >> shape_.group_shift;
-    value_bytes_ = tiles * tile_bytes, scale_bytes_ = (last - group + 1) * group_bytes;
+    value_bytes_ = tiles * tile_bytes, scale_bytes_ = shape_.scaled ? (last - group + 1) * group_bytes : 0;
     group_bytes_before_ = group * group_bytes;
   }
 
@@ -130,12 +148,14 @@ class Supply {
     do {
       left_ = 0;
       if (next_ >= work_.end()) return;
-      item_ = next_;
-      const Stretch now = work_.from(item_);
-      next_ += now.last - now.begin;
-      first_ = now.first;
-      open_rows(now);
+      take(work_.from(next_));
     } while (left_ == 0);
+  }
+
+  __device__ void take(const Stretch& now) {
+    item_ = next_, first_ = now.first;
+    next_ += now.last - now.begin;
+    open_rows(now);
   }
 
   __device__ void open_rows(const Stretch& now) {
@@ -152,11 +172,13 @@ class Supply {
   const BlockWork& work_;
   const StreamPlace& place_;
   const std::uint32_t ring_, barriers_;
+  const std::uint64_t policy_ = once_policy();
   const std::uint8_t* values_ = nullptr;
   const std::uint8_t* scales_ = nullptr;
   int item_ = 0, next_ = 0, first_ = 0, left_ = 0;  // left_: rows of tiles, of those of the stretch
   int tile_ = 0, value_bytes_ = 0, scale_bytes_ = 0, group_bytes_before_ = 0;
-  int turn_ = 0, parity_ = 0;
+  int turn_ = 0, parity_ = 0, filled_ = 0;
+  bool some_ = false;  // rows of tiles of the first stretch are this team's
 };
 
 }  // namespace specstep::cuda

@@ -194,6 +194,8 @@ TEST_F(Products, OfEveryFormatInEveryShape) {
              {"prompt", part(3, 200, 1120), {90, 3, 65}, 5},
              {"prompt of experts with few and many rows", part(9, 600, 416), {0, 70, 5, 130, 0, 64, 17, 0, 33}, 3},
              {"prompt of odd rows of the matrix", part(3, 277, 96), {20, 49, 1}, 0, 2},
+             {"one token of more experts than a warp has lanes", part(45, 48, 64), std::vector<std::int64_t>(45, 1), 0,
+              45},
              {"unaligned rows of the input", part(2, 40, 1056), {3, 2}, 0, 1, 3}}) {
       Case named = c;
       named.name = formatted("{}: {}", name, c.name);

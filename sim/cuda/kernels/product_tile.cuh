@@ -109,7 +109,7 @@ __device__ void multiply_chunk(const ChunkView<Codec>& chunk, const __nv_bfloat1
     for (int step = 0; step < Codec::cols / 16; ++step) {
       std::uint32_t a[4];
       if constexpr (Codec::small)
-        Codec::unpack_small(words.w[step], a);
+        Codec::unpack_small(words.w, step, a);
       else
         Codec::unpack(words.w, step, a);
 #pragma unroll

@@ -69,14 +69,35 @@ class BlockWork {
 
   /// Reads the grouping. Called by all threads; a barrier of the block.
   __device__ void read() {
-    slots_ = job_.max_slots;
-    if (job_.spans) keep_grouping();
+    ask();
+    keep();
     __syncthreads();
-    if (job_.spans) slots_ = list_[0].x;
-    const unsigned items = static_cast<unsigned>(slots_) * static_cast<unsigned>(job_.row_items);
-    const unsigned each = items / gridDim.x, more = items - each * gridDim.x;
-    begin_ = static_cast<int>(each * blockIdx.x + min(blockIdx.x, more));
-    end_ = begin_ + static_cast<int>(each + (blockIdx.x < more ? 1 : 0));
+    slots_ = job_.spans ? list_[0].x : job_.max_slots;
+    divide();
+  }
+  /// The same in steps, each called by all threads. Asks for the grouping, past L1: it may be read before this kernel
+  /// waits for others.
+  __device__ void ask() {
+    if (!job_.spans) return;
+    const int thread = static_cast<int>(threadIdx.x), lane = thread % 32;
+    if (thread <= job_.max_slots) own_ = __ldcg(job_.spans + thread);
+    if (lane <= job_.max_slots) of_lane_ = __ldcg(job_.spans + lane);
+    if (listed() && thread < job_.pairs) pair_ = __ldcg(job_.pair_of + thread);
+  }
+  /// Behind this begin(), end() and first() hold,
+  __device__ void open() {
+    slots_ = job_.spans ? span(0).x : job_.max_slots;
+    divide();
+  }
+  /// and behind this and a barrier of the block all else.
+  __device__ void keep() {
+    if (!job_.spans) return;
+    const int thread = static_cast<int>(threadIdx.x), threads = static_cast<int>(blockDim.x);
+    for (int i = thread; i <= job_.max_slots; i += threads) list_[i] = i == thread ? own_ : __ldcg(job_.spans + i);
+    if (!listed()) return;
+    auto* pairs = reinterpret_cast<std::int32_t*>(list_ + job_.max_slots + 1);
+    for (int i = thread; i < job_.pairs; i += threads) pairs[i] = i == thread ? pair_ : __ldcg(job_.pair_of + i);
+    pair_of_ = pairs;
   }
   __device__ const ProductJob& job() const { return job_; }
   __device__ int begin() const { return begin_; }
@@ -84,6 +105,37 @@ class BlockWork {
 
   /// The items of this block from `item` on that are of the same slot.
   __device__ Stretch from(int item) const {
+    return stretch(item, [&](int i) { return list_[i]; });
+  }
+  /// Those from begin() on; the block has some. Called by whole warps.
+  __device__ Stretch first() const {
+    return stretch(begin_, [&](int i) { return span(i); });
+  }
+
+  /// Behind the last place of this block's rows.
+  __device__ int last_place() const { return begin_ < end_ ? from(end_ - 1).end : 0; }
+
+  __device__ int pair_at(int place) const { return pair_of_ ? pair_of_[place] : place; }
+
+ private:
+  __device__ bool listed() const { return job_.pairs <= most_pairs_listed; }
+
+  /// The block's part of all items.
+  __device__ void divide() {
+    const unsigned items = static_cast<unsigned>(slots_) * static_cast<unsigned>(job_.row_items);
+    const unsigned each = items / gridDim.x, more = items - each * gridDim.x;
+    begin_ = static_cast<int>(each * blockIdx.x + min(blockIdx.x, more));
+    end_ = begin_ + static_cast<int>(each + (blockIdx.x < more ? 1 : 0));
+  }
+
+  /// Of the grouping, by a whole warp.
+  __device__ int2 span(int i) const {
+    if (i >= 32) return __ldcg(job_.spans + i);
+    return {__shfl_sync(~0U, of_lane_.x, i), __shfl_sync(~0U, of_lane_.y, i)};
+  }
+
+  template <class Spans>
+  __device__ Stretch stretch(int item, Spans spans) const {
     const int slot = job_.row_items_inverse == 0
                          ? item / job_.row_items
                          : static_cast<int>(__umulhi(static_cast<unsigned>(item), job_.row_items_inverse));
@@ -93,32 +145,16 @@ class BlockWork {
       const int first = slot * job_.dense_each;
       return {0, first, min(first + job_.dense_each, job_.dense_rows), begin, last};
     }
-    const int2 span = list_[1 + slot];
-    return {span.x, span.y, slot + 1 < slots_ ? list_[2 + slot].y : list_[0].y, begin, last};
-  }
-
-  /// Behind the last place of this block's rows.
-  __device__ int last_place() const { return begin_ < end_ ? from(end_ - 1).end : 0; }
-
-  __device__ int pair_at(int place) const { return pair_of_ ? pair_of_[place] : place; }
-
- private:
-  __device__ void keep_grouping() {
-    const int thread = static_cast<int>(threadIdx.x), threads = static_cast<int>(blockDim.x);
-    const bool listed = job_.pairs <= most_pairs_listed;
-    auto* pairs = reinterpret_cast<std::int32_t*>(list_ + job_.max_slots + 1);
-    // Both are on their way before either is kept. Past L1: they may be read before this kernel waits for others.
-    const int first_pair = listed && thread < job_.pairs ? __ldcg(job_.pair_of + thread) : 0;
-    for (int i = thread; i <= job_.max_slots; i += threads) list_[i] = __ldcg(job_.spans + i);
-    if (!listed) return;
-    for (int i = thread; i < job_.pairs; i += threads) pairs[i] = i == thread ? first_pair : __ldcg(job_.pair_of + i);
-    pair_of_ = pairs;
+    const int2 own = spans(1 + slot);
+    return {own.x, own.y, slot + 1 < slots_ ? spans(2 + slot).y : spans(0).y, begin, last};
   }
 
   const ProductJob& job_;
   int2* list_;
   const std::int32_t* pair_of_;
   int slots_ = 0, begin_ = 0, end_ = 0;
+  int2 own_ = {}, of_lane_ = {};  // entries of the grouping
+  int pair_ = 0;
 };
 
 /// Divides the rows of a dense product among slots of whole `cap`s, as many as it takes for enough items.
