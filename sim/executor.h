@@ -31,9 +31,10 @@ using Breakdown = std::array<double, part_count>;  // seconds, by Part
 
 /// One step of a traced run.
 struct StepTime {
-  double seconds = 0;  // exposed, the gap in front of it included
+  double seconds = 0;  // exposed, of the step's part
   comm::Provenance provenance = comm::Provenance::datasheet;
   bool extrapolated = false;
+  double gap = 0;  // in front of it, of Part::launch
 };
 
 /// One pass of the whole batch on the slowest rank.

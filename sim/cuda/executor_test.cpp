@@ -46,6 +46,9 @@ TEST(CudaExecutor, ARunIsMeasured) {
   for (const PhaseResult& p : r.phases) {
     EXPECT_NEAR(std::accumulate(p.parts.begin(), p.parts.end(), 0.0), p.seconds, 1e-9) << name_of(p.kind);
     EXPECT_GT(p.parts[static_cast<std::size_t>(Part::gemm)], 0) << name_of(p.kind);
+    double steps = p.parts[static_cast<std::size_t>(Part::launch)];
+    for (const StepRow& row : p.steps.rows) steps += row.seconds;
+    EXPECT_NEAR(steps, p.seconds, 1e-9) << name_of(p.kind);
   }
   EXPECT_EQ(r.devices.size(), 1U);
   // A tiny stack has four layers: eight allreduces in them and one for the embedding.

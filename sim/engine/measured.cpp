@@ -163,6 +163,7 @@ class Measured {
       sum.spans.resize(one.spans.size());
       for (std::size_t s = 0; s < one.spans.size(); ++s) {
         sum.spans[s].seconds += one.spans[s].seconds;
+        sum.spans[s].gap += one.spans[s].gap;
         sum.spans[s].provenance = one.spans[s].provenance;
       }
       last = std::move(one);
@@ -174,7 +175,10 @@ class Measured {
     const double scale = sum.seconds > 0 ? usual / sum.seconds : 0;
     sum.seconds = usual;
     for (double& part : sum.parts) part *= scale;
-    for (StepTime& span : sum.spans) span.seconds *= scale;
+    for (StepTime& span : sum.spans) {
+      span.seconds *= scale;
+      span.gap *= scale;
+    }
     sum.in_situ_seconds = last.in_situ_seconds;
     sum.wait_seconds = last.wait_seconds;
     sum.allreduce_seconds = last.allreduce_seconds;

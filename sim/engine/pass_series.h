@@ -48,7 +48,8 @@ class PassSeries {
   double extrapolated_ = 0;
 };
 
-/// mean += share x one, in every number that is a mean of passes.
+/// mean += share x one, in every number that is a mean of passes. Steps are added one by one; where one of the passes
+/// has other steps, those of both stand behind each other.
 void add_weighted(PhaseResult& mean, const PhaseResult& one, double share);
 /// A phase like `one` whose means are 0, to add to.
 PhaseResult emptied(const PhaseResult& one);
