@@ -107,6 +107,9 @@ nlohmann::ordered_json to_json(const RunResult& result);
 std::string to_csv(const RunResult& result);
 /// The rows alone, each behind `prefix`; with one more column where `reported` figures are given, empty for others.
 std::string csv_rows(const RunResult& result, const std::string& prefix, const std::map<std::string, double>* reported);
+/// Chrome trace events, which Perfetto opens, one a line: a process for each phase, its steps behind each other from 0
+/// on, then what belongs to no step. Times are whole nanoseconds, in microseconds.
+std::string to_timeline(const RunResult& result);
 /// As a cell of a CSV file.
 std::string csv_field(const std::string& text);
 
