@@ -6,6 +6,7 @@
 #include "model/base/units.h"
 #include "model/build_plan.h"
 #include "sim/engine/generated_text.h"
+#include "sim/engine/pass_notes.h"
 #include "sim/engine/passes.h"
 #include "sim/engine/phase.h"
 #include "sim/plan_options.h"
@@ -184,7 +185,11 @@ class Measured {
     sum.allreduce_seconds = last.allreduce_seconds;
     sum.experts_met = last.experts_met;
     out = phase_of(*prepared, sum, config_.workload.batch);
-    add_notes(prepared->notes());
+    if (last.device) {
+      PassNotes traced;
+      traced.add(pass_name(draft, kind), out, *last.device);
+      add_notes(traced.lines());
+    }
     if (kind == (config_.speculative() ? PassKind::verify : PassKind::decode)) allreduce(last);
     out.passes_per_cycle = per_cycle;
     result_.phases.push_back(out);

@@ -107,10 +107,18 @@ PhaseResult PassSeries::once(const PassUse& use, std::int64_t context) {
   PassOutcome out = source_.carry_out({shape, choice.launch, use.draft_model});
   for (const std::string& note : out.notes)
     if (std::find(notes_.begin(), notes_.end(), note) == notes_.end()) notes_.push_back(note);
+  if (out.device) traced_.add(pass_name(use.draft_model, use.kind), out.phase, *out.device);
   for (std::size_t i = 0; i < out.by_source.size(); ++i) by_source_[i] += use.times * out.by_source[i];
   extrapolated_ += use.times * out.extrapolated;
   if (!measures_) add_engine_time(out.phase, use);
   return std::move(out.phase);
+}
+
+std::vector<std::string> PassSeries::notes() const {
+  std::vector<std::string> out = notes_;
+  const std::vector<std::string> traced = traced_.lines();
+  out.insert(out.end(), traced.begin(), traced.end());
+  return out;
 }
 
 std::map<std::string, double> PassSeries::provenance() const {

@@ -51,7 +51,7 @@ PassOutcome carry_out(const RunConfig& config, PreparedPlan& prepared, bool repe
     seconds.push_back(timeline.seconds);
   else
     scale(timeline, median(seconds));
-  PassOutcome out{phase_of(prepared, timeline, config.workload.batch), {}, 0, prepared.notes()};
+  PassOutcome out{phase_of(prepared, timeline, config.workload.batch), {}, 0, prepared.notes(), timeline.device};
   for (const StepTime& span : timeline.spans) {
     out.by_source[static_cast<std::size_t>(span.provenance)] += span.seconds + span.gap;
     if (span.extrapolated) out.extrapolated += span.seconds + span.gap;
