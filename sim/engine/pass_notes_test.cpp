@@ -4,6 +4,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "sim/engine/benchmark.h"
+#include "sim/test_configs.h"
+
 namespace specstep {
 namespace {
 
@@ -100,6 +103,52 @@ TEST(PassNotes, WhatIsNotSplitSaysWhy) {
               testing::ElementsAre(testing::HasSubstr("takes 5.00 us"),
                                    "verify: allreduce in situ: not split, the clocks of the GPUs are known to 6.00 to "
                                    "7.00 us, which is no less than the transfer (2 passes)"));
+}
+
+/// A priced pass that says its steps alone took this share of it.
+class SharePlan final : public PreparedPlan {
+ public:
+  SharePlan(std::unique_ptr<PreparedPlan> priced, double share) : priced_(std::move(priced)), share_(share) {}
+  const Plan& plan() const override { return priced_->plan(); }
+  Launch launch() const override { return priced_->launch(); }
+  Timeline run(bool traced) override {
+    Timeline out = priced_->run(traced);
+    if (traced) out.device = captured_trace(share_, 1.2, 0);
+    return out;
+  }
+
+ private:
+  std::unique_ptr<PreparedPlan> priced_;
+  double share_;
+};
+
+/// Each pass a thousandth more than the one before.
+class ShareExecutor final : public Executor {
+ public:
+  explicit ShareExecutor(const RunConfig& config) : priced_(make_executor(config)) {}
+  std::string_view name() const override { return "share"; }
+  std::unique_ptr<PreparedPlan> prepare(Plan plan, Launch launch) override {
+    share_ += 0.001;
+    return std::make_unique<SharePlan>(priced_->prepare(std::move(plan), launch), share_);
+  }
+
+ private:
+  std::unique_ptr<Executor> priced_;
+  double share_ = 0.9;
+};
+
+TEST(PassNotes, ABenchmarkTellsEachPhaseOnce) {
+  const RunConfig config = load_run("tiny");
+  ShareExecutor executor(config);
+  std::vector<std::string> told;
+  for (const std::string& note : run_benchmark(config, executor).notes)
+    if (note.find("isolated") != std::string::npos) told.push_back(note.substr(0, note.find(" of the pass")));
+  EXPECT_THAT(told, testing::ElementsAre("prefill: the isolated steps sum to 90.1 %",
+                                         "draft's prefill: the isolated steps sum to 90.2 %",
+                                         "decode: the isolated steps sum to 90.3 to 90.7 %",
+                                         "verify: the isolated steps sum to 90.8 to 91.2 %",
+                                         "draft's draft: the isolated steps sum to 91.3 to 91.7 %",
+                                         "draft's extend: the isolated steps sum to 91.8 to 92.2 %"));
 }
 
 }  // namespace
