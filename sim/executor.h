@@ -4,6 +4,7 @@
 #include <array>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -31,9 +32,32 @@ using Breakdown = std::array<double, part_count>;  // seconds, by Part
 
 /// One step of a traced run.
 struct StepTime {
-  double seconds = 0;  // exposed, the gap in front of it included
+  double seconds = 0;  // exposed, of the step's part
   comm::Provenance provenance = comm::Provenance::datasheet;
   bool extrapolated = false;
+  double gap = 0;  // in front of it, of Part::launch
+};
+
+/// One in-layer allreduce inside a pass by the clocks of the ranks' devices, seconds: `transfer` from the last rank's
+/// arrival to the last one's departure, `wait` from the first arrival to the last, 0 where the clocks do not tell it
+/// apart; both as medians over the allreduces.
+struct InSitu {
+  double transfer = 0;
+  double wait = 0;
+  double clock_error = 0;
+  std::string refused;  // why no clocks were compared
+  /// Whether the clocks are known better than the transfer is long.
+  bool told() const { return refused.empty() && clock_error < transfer; }
+};
+
+/// What devices showed of a traced pass beside its times: for notes (PassNotes).
+struct DeviceTrace {
+  std::int64_t graph_nodes = 0;       // 0: not captured
+  std::int64_t graph_allreduces = 0;  // steps that put at least one node there
+  std::int64_t allreduce_nodes = 0;   // nodes they put there
+  double isolated_share = 0;          // its steps alone, as a share of the pass
+  double inside_share = 0;            // its steps inside a traced pass, before they are scaled to this one
+  std::optional<InSitu> in_situ;      // nothing for a pass without allreduces in layers
 };
 
 /// One pass of the whole batch on the slowest rank.
@@ -46,6 +70,7 @@ struct Timeline {
   double allreduce_seconds = 0;  // one in-layer allreduce, isolated, where it is not that of its span
   double host_seconds = 0;       // that the host needs to launch it, where that is priced
   std::vector<std::int32_t> experts_met;  // [routed layer] local experts that its tokens chose, where it was computed
+  std::optional<DeviceTrace> device;      // of a traced run on devices
 };
 
 /// How drafts fared over all verify passes of all sequences.

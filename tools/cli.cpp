@@ -25,7 +25,8 @@ void refuse_empty_options(const CLI::App& command) {
   Issues issues;
   for (const CLI::Option* option : command.get_options()) {
     const std::string name = option->get_name();
-    if (name == "--json" || name == "--csv" || name == "--save-table" || name == "--set") continue;
+    if (name == "--json" || name == "--csv" || name == "--save-table" || name == "--timeline" || name == "--set")
+      continue;
     for (const std::string& value : option->results())
       if (value.empty())
         issues.push_back(

@@ -23,6 +23,7 @@ struct CommonOptions {
   std::optional<std::string> json;
   std::optional<std::string> csv;
   std::optional<std::string> saved_table;  // --save-table of comm
+  std::optional<std::string> timeline;     // --timeline of run
   bool quiet = false;
   /// Every file that the command reads, which no output may be; shared, as reading does not change the options.
   std::shared_ptr<std::vector<std::filesystem::path>> inputs = std::make_shared<std::vector<std::filesystem::path>>();
@@ -50,6 +51,7 @@ struct Output {
   std::function<nlohmann::ordered_json()> json;
   std::function<std::string()> csv;  // may be empty: the command has no table
   std::function<std::string()> saved_table = {};
+  std::function<std::string()> timeline = {};
 };
 
 /// A run named on the command line, with its `base:` chain, as a tree. Throws InputError for a study.
@@ -60,9 +62,9 @@ yaml::Node run_tree(const std::string& text, const CommonOptions& options, const
 /// nothing. Called before a command starts, again once it knows its inputs, and before anything is written.
 void check_outputs(const CommonOptions& options);
 
-/// Prints and writes as the options ask: `--json -` or `--csv -` replace the text; --quiet drops it. Files are written
-/// beside their place and renamed, all or none, so that no half a file is left; when that fails the text is printed all
-/// the same. Throws Error with the reason.
+/// Prints and writes as the options ask: `--json -`, `--csv -` or `--timeline -` replace the text; --quiet drops it.
+/// Files are written beside their place and renamed, all or none, so that no half a file is left; when that fails the
+/// text is printed all the same. Throws Error with the reason.
 void deliver(const CommonOptions& options, const Output& output);
 
 /// Message to people: stderr.

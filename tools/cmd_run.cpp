@@ -35,6 +35,15 @@ void refuse_for_study(const RunOptions& options) {
   if (options.seed) refuse("--seed", "priced, with nothing random in them");
 }
 
+/// `result`, of a run or a study, outlives it.
+template <class Result>
+Output output_of(const Result& result) {
+  return {.text = to_text(result),
+          .json = [&] { return to_json(result); },
+          .csv = [&] { return to_csv(result); },
+          .timeline = [&] { return to_timeline(result); }};
+}
+
 void run(const RunOptions& options) {
   const ConfigLibrary library = ConfigLibrary::installed();
   CommonOptions common = options.common;
@@ -46,7 +55,7 @@ void run(const RunOptions& options) {
     const ReadStudy study = read_study(root, read_options(common, library), &sources, std::move(faults));
     check_outputs(common);
     const StudyResult result = located(sources, root.at, [&] { return run_study(study); });
-    return deliver(common, {to_text(result), [&] { return to_json(result); }, [&] { return to_csv(result); }});
+    return deliver(common, output_of(result));
   }
   if (!options.executor.empty()) stand_for(common, "--executor", "measure.executor", options.executor);
   if (options.seed) stand_for(common, "--seed", "measure.host.seed", std::to_string(*options.seed));
@@ -61,7 +70,7 @@ void run(const RunOptions& options) {
     return run_benchmark(config, *executor, [&](const std::string& text) { line.show(text); });
   });
   if (!executor->reports()) return;
-  deliver(common, {to_text(result), [&] { return to_json(result); }, [&] { return to_csv(result); }});
+  deliver(common, output_of(result));
 }
 }  // namespace
 
@@ -74,7 +83,12 @@ void add_run(CLI::App& app) {
   bounded(
       command->add_option("--seed", options->seed, "seed of everything random; what measure.host.seed says otherwise"),
       0, static_cast<double>(most_seed));
-  add_common(*command, options->common, "specstep run seed/eagle3 --set workload.batch=8 --json result.json");
+  command->add_option(
+      "--timeline", options->common.timeline,
+      "write the steps of each pass as a Chrome trace, which Perfetto opens, to this file; - for stdout "
+      "instead of the text");
+  add_common(*command, options->common,
+             "specstep run seed/eagle3 --set workload.batch=8 --json result.json --timeline trace.json");
   command->callback([options] { run(*options); });
 }
 

@@ -117,6 +117,7 @@ class StagedFile {
   }
   StagedFile(const StagedFile&) = delete;
   StagedFile& operator=(const StagedFile&) = delete;
+  bool is_file() const { return place_.kind == Place::Kind::file; }
   void commit() {
     if (place_.kind != Place::Kind::file) return File(place_.path.string(), 0, target_).finish(text_);
     if (::rename(partial_.c_str(), place_.path.c_str()) != 0) cannot_write(target_, errno);
@@ -132,20 +133,28 @@ bool to_file(const std::optional<std::string>& target) {
   return target && place_named(*target).kind != Place::Kind::standard_output;
 }
 
+std::string json_text(const Output& output) { return output.json().dump(2) + "\n"; }
+
 void write_files(const CommonOptions& options, const Output& output) {
-  std::optional<StagedFile> json, csv, table;
-  if (to_file(options.json)) json.emplace(*options.json, output.json().dump(2) + "\n");
-  if (to_file(options.csv)) csv.emplace(*options.csv, output.csv());
-  if (to_file(options.saved_table)) table.emplace(*options.saved_table, output.saved_table());
-  if (json) json->commit();
-  if (csv) csv->commit();
-  if (table) table->commit();
+  std::vector<std::unique_ptr<StagedFile>> staged;
+  const auto stage = [&](const std::optional<std::string>& target, const std::function<std::string()>& text) {
+    if (to_file(target)) staged.push_back(std::make_unique<StagedFile>(*target, text()));
+  };
+  stage(options.json, [&] { return json_text(output); });
+  stage(options.csv, output.csv);
+  stage(options.saved_table, output.saved_table);
+  stage(options.timeline, output.timeline);
+  // A device or a pipe may fail half-way and cannot be taken back: before a file stands in its place.
+  for (const bool files : {false, true})
+    for (const auto& one : staged)
+      if (one->is_file() == files) one->commit();
 }
 
 void show(const CommonOptions& options, const Output& output) {
   const auto print = [](const std::string& text) { write_all(STDOUT_FILENO, text, "standard output"); };
-  if (options.json && !to_file(options.json)) return print(output.json().dump(2) + "\n");
+  if (options.json && !to_file(options.json)) return print(json_text(output));
   if (options.csv && !to_file(options.csv)) return print(output.csv());
+  if (options.timeline && !to_file(options.timeline)) return print(output.timeline());
   if (!options.quiet) print(printable(output.text));
 }
 
@@ -163,6 +172,7 @@ std::vector<Asked> asked_outputs(const CommonOptions& options) {
   add("--json", options.json);
   add("--csv", options.csv);
   add("--save-table", options.saved_table);
+  add("--timeline", options.timeline);
   return out;
 }
 

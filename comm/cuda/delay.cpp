@@ -84,12 +84,22 @@ std::vector<std::string> DelayComm::notes() const {
                                          "each call waits for nccl's price there",
                                          rank_, target_ranks_, gpu_count(pricer_.topology())),
                                "delay: " + clock_.text()};
+  const auto text = [&](const CommPrice& price) {
+    return formatted("{} ({}{}){}", seconds_text(price.seconds), price.algorithm,
+                     price.extrapolated ? ", extrapolated" : "",
+                     price.seconds < clock_.floor_seconds() ? ", below the floor: lasts the floor" : "");
+  };
   for (const auto& [key, price] : prices_) {
     const auto& [kind, bytes, dtype, captured] = key;
-    out.push_back(formatted("delay: {} of {} {}, {}: {} ({}{}){}", name_of(kind),
-                            bytes_text(static_cast<double>(bytes)), name_of(dtype), captured ? "captured" : "eager",
-                            seconds_text(price.seconds), price.algorithm, price.extrapolated ? ", extrapolated" : "",
-                            price.seconds < clock_.floor_seconds() ? ", below the floor: lasts the floor" : ""));
+    const auto other = prices_.find({kind, bytes, dtype, !captured});
+    const bool alike = other != prices_.end() && text(other->second) == text(price);
+    if (alike && captured) continue;  // told with the eager one
+    out.push_back(formatted("delay: {} of {} {}, {}: {}", name_of(kind), bytes_text(static_cast<double>(bytes)),
+                            name_of(dtype),
+                            alike      ? "eager and captured"
+                            : captured ? "captured"
+                                       : "eager",
+                            text(price)));
   }
   return out;
 }

@@ -30,12 +30,11 @@ class PricedPlan final : public PreparedPlan {
   void note(const std::string& text) {
     if (std::find(notes_.begin(), notes_.end(), text) == notes_.end()) notes_.push_back(text);
   }
-  void add(const Step& step, const StepTime& span, double gap) {
+  void add(const Step& step, const StepTime& span) {
     total_.parts[static_cast<std::size_t>(part_of(step))] += span.seconds;
-    total_.parts[static_cast<std::size_t>(Part::launch)] += gap;
-    total_.seconds += span.seconds + gap;
+    total_.parts[static_cast<std::size_t>(Part::launch)] += span.gap;
+    total_.seconds += span.seconds + span.gap;
     total_.spans.push_back(span);
-    total_.spans.back().seconds += gap;
   }
   /// Time of the layers that belongs to no step.
   void overhead(double seconds) {
@@ -129,7 +128,6 @@ std::unique_ptr<PreparedPlan> CostExecutor::prepare(Plan plan, Launch launch) {
   struct Memo {
     const Op* op = nullptr;
     StepTime span;
-    double gap = 0;
   };
   std::array<Memo, static_cast<std::size_t>(StepKind::sample) + 1> memo;
   for (const Step& step : priced->plan().steps) {
@@ -151,8 +149,8 @@ std::unique_ptr<PreparedPlan> CostExecutor::prepare(Plan plan, Launch launch) {
         // kernel of our own holds what a norm of few rows takes.
         const double own_norm = call->norm ? pricer_.topology().spec().gpu.own_kernels->norm_us.value * us : 0;
         const double norm = std::max(0.0, price_kernel(gpu_, step.op).seconds - own_norm);
-        last.span = {price.seconds + norm, price.provenance, price.extrapolated};
-        last.gap = 0;  // a collective's isolated time was taken back to back: its own launch is inside
+        // A collective's isolated time was taken back to back: its own launch is inside.
+        last.span = {price.seconds + norm, price.provenance, price.extrapolated, 0};
       } else {
         const auto* attention = std::get_if<Attention>(&step.op);
         const bool projects = projected_ && attention && priced->plan().shape.kind == PassKind::verify;
@@ -160,11 +158,10 @@ std::unique_ptr<PreparedPlan> CostExecutor::prepare(Plan plan, Launch launch) {
                                            : kernel_price(step.op, priced->plan().shape.kind);
         if (projects)
           priced->note("verify attends as prompts do: every pass projects the cached latents of its whole context");
-        last.span = {price.seconds, price.provenance, false};
-        last.gap = step_nodes * gpu_.graph_node_us.value * us;
+        last.span = {price.seconds, price.provenance, false, step_nodes * gpu_.graph_node_us.value * us};
       }
     }
-    priced->add(step, last.span, last.gap);
+    priced->add(step, last.span);
   }
   if (engine_.kernels.layer_overhead_us)
     priced->overhead(static_cast<double>(priced->plan().layers) * engine_.kernels.layer_overhead_us->value * us);

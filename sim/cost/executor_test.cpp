@@ -26,7 +26,7 @@ TEST(CostExecutor, PartsAndSpansSumToThePass) {
     const Timeline t = price(config, kind);
     EXPECT_NEAR(std::accumulate(t.parts.begin(), t.parts.end(), 0.0), t.seconds, t.seconds * 1e-9);
     double spans = 0;
-    for (const StepTime& step : t.spans) spans += step.seconds;
+    for (const StepTime& step : t.spans) spans += step.seconds + step.gap;
     EXPECT_NEAR(spans, t.seconds, t.seconds * 1e-9);
     EXPECT_EQ(t.spans.size(), plan_of(config, kind).steps.size());
   }

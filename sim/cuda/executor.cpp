@@ -23,11 +23,6 @@ class CudaPlan final : public PreparedPlan {
   explicit CudaPlan(std::unique_ptr<PreparedPass> pass) : pass_(std::move(pass)) {}
   const Plan& plan() const override { return pass_->plan(); }
   Launch launch() const override { return pass_->launch(); }
-  std::vector<std::string> notes() const override {
-    std::vector<std::string> out = pass_->notes();
-    out.insert(out.end(), traced_.begin(), traced_.end());
-    return out;
-  }
   /// Traced: the seconds are those of untraced runs; a step's are those inside a pass of its own
   /// (PreparedPass::seconds_inside). What the pass takes beyond their sum is launch; where it takes less, the steps are
   /// scaled to it.
@@ -49,35 +44,23 @@ class CudaPlan final : public PreparedPlan {
       if (reduce && reduce->in_layer) out.allreduce_seconds = isolated[i];
     }
     out.parts[static_cast<std::size_t>(Part::launch)] += out.seconds - sum * scale;
-    traced_ = {
-        formatted("{}{}: the isolated steps sum to {:.1f} % of the pass, the steps inside a traced one to {:.1f} %",
-                  plan().draft ? "draft's " : "", name_of(plan().shape.kind),
-                  100 * std::accumulate(isolated.begin(), isolated.end(), 0.0) / out.seconds, 100 * sum / out.seconds)};
-    add_in_situ(out);
+    const CapturedGraph& graph = pass_->graph();
+    out.device = DeviceTrace{static_cast<std::int64_t>(graph.nodes),
+                             static_cast<std::int64_t>(graph.allreduces),
+                             static_cast<std::int64_t>(graph.allreduce_nodes),
+                             std::accumulate(isolated.begin(), isolated.end(), 0.0) / out.seconds,
+                             sum / out.seconds,
+                             pass_->in_situ()};
+    if (const std::optional<InSitu>& found = out.device->in_situ; found && found->told()) {
+      out.in_situ_seconds = found->wait + found->transfer;
+      out.wait_seconds = found->wait;
+    }
     out.experts_met = pass_->experts_met();
     return out;
   }
 
  private:
-  void add_in_situ(Timeline& out) {
-    const std::optional<InSitu> found = pass_->in_situ();
-    if (!found) return;
-    if (!found->refused.empty()) {
-      traced_.push_back("allreduce in situ: not split, " + found->refused);
-      return;
-    }
-    out.in_situ_seconds = found->wait + found->transfer;
-    out.wait_seconds = found->wait;
-    traced_.push_back(
-        formatted("{}: an allreduce in situ takes {:.2f} us from the last arrival on; the first rank waits {} for that "
-                  "(clocks within {:.2f} us, medians)",
-                  name_of(plan().shape.kind), found->transfer * 1e6,
-                  found->wait > 0 ? formatted("{:.2f} us", found->wait * 1e6) : "no longer than the clocks tell",
-                  found->clock_error * 1e6));
-  }
-
   std::unique_ptr<PreparedPass> pass_;
-  std::vector<std::string> traced_;
 };
 
 void require_computable(const RunConfig& config) {

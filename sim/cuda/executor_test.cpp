@@ -46,10 +46,16 @@ TEST(CudaExecutor, ARunIsMeasured) {
   for (const PhaseResult& p : r.phases) {
     EXPECT_NEAR(std::accumulate(p.parts.begin(), p.parts.end(), 0.0), p.seconds, 1e-9) << name_of(p.kind);
     EXPECT_GT(p.parts[static_cast<std::size_t>(Part::gemm)], 0) << name_of(p.kind);
+    double steps = p.parts[static_cast<std::size_t>(Part::launch)];
+    for (const StepRow& row : p.steps.rows) steps += row.seconds;
+    EXPECT_NEAR(steps, p.seconds, 1e-9) << name_of(p.kind);
   }
   EXPECT_EQ(r.devices.size(), 1U);
   // A tiny stack has four layers: eight allreduces in them and one for the embedding.
   EXPECT_THAT(r.notes, testing::Contains(testing::HasSubstr("9 allreduces in it")));
+  // Five contexts of a decode step were prepared; each of their facts is one note.
+  for (const char* fact : {"decode: a graph of", "decode: the isolated steps sum to"})
+    EXPECT_THAT(r.notes, testing::Contains(testing::StartsWith(fact)).Times(1));
   EXPECT_GT(r.metrics.at("memory.used_gib").value, 0);
 }
 
@@ -69,6 +75,11 @@ TEST(CudaExecutor, StepsAreTimedInsideThePass) {
     for (std::size_t i = 0; i < plan.steps.size(); ++i) different[plan.steps[i].kind].insert(found.spans[i].seconds);
     EXPECT_TRUE(std::any_of(different.begin(), different.end(), [](const auto& d) { return d.second.size() > 1; }));
     EXPECT_GT(allreduces(found), 0.3 * allreduces(price)) << name_of(launch);
+    ASSERT_TRUE(found.device);
+    EXPECT_EQ(found.device->graph_nodes > 0, launch == Launch::captured);
+    EXPECT_EQ(found.device->graph_allreduces, launch == Launch::captured ? 9 : 0);
+    EXPECT_GT(found.device->isolated_share, 0);
+    EXPECT_GT(found.device->inside_share, 0);
   }
 }
 

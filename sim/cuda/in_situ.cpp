@@ -49,9 +49,6 @@ InSitu split(const std::vector<Stamps>& stamps, const std::vector<ClockOffset>& 
   out.transfer = median(transfers);
   out.wait = median(waits);
   if (out.wait <= out.clock_error) out.wait = 0;
-  if (out.clock_error >= out.transfer)
-    out.refused = formatted("the clocks of the GPUs are known to {:.2f} us, which is no less than the transfer",
-                            out.clock_error * 1e6);
   return out;
 }
 

@@ -8,6 +8,7 @@
 
 #include "sim/cuda/crew.h"
 #include "sim/cuda/stamp.h"
+#include "sim/executor.h"
 
 namespace specstep::cuda {
 
@@ -24,16 +25,7 @@ std::optional<ClockOffset> offset_of(const PingPong& exchange);
 /// Stamps of one rank, [allreduce][arrival, departure], by its own clock.
 using Stamps = std::vector<std::array<double, 2>>;
 
-/// One in-layer allreduce inside a pass, seconds: `transfer` from the last rank's arrival to the last one's departure,
-/// `wait` from the first arrival to the last, none where the clocks do not tell it apart; both as medians over the
-/// allreduces.
-struct InSitu {
-  double transfer = 0;
-  double wait = 0;
-  double clock_error = 0;
-  std::string refused;  // why there is no split
-};
-/// `stamps` and `clocks` by rank. Refused where the clocks are known no better than the transfer is long.
+/// `stamps` and `clocks` by rank.
 InSitu split(const std::vector<Stamps>& stamps, const std::vector<ClockOffset>& clocks);
 
 /// Offsets of all ranks' clocks, measured by ping-pong; refused with the reason where ranks are processes.

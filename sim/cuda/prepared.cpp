@@ -199,28 +199,4 @@ std::vector<std::int32_t> PreparedPass::experts_met() const {
   return mine.pass ? mine.pass->experts_met() : std::vector<std::int32_t>{};
 }
 
-std::vector<std::string> PreparedPass::notes() const {
-  std::vector<std::string> out;
-  const OnRank& mine = ranks_.front();
-  if (!mine.pass) return out;
-  const std::string name = std::string(plan_.draft ? "draft's " : "") + name_of(plan_.shape.kind);
-  if (mine.graph.exec)
-    out.push_back(formatted("{}: a graph of {} nodes, {} allreduces in it ({} nodes)", name, mine.graph.nodes,
-                            mine.graph.allreduces, mine.graph.allreduce_nodes));
-  const std::vector<std::int32_t> met = experts_met();
-  if (met.empty()) return out;
-  double sum = 0;
-  for (const std::int32_t one : met) sum += one;
-  for (const Step& step : plan_.steps) {
-    const auto* op = std::get_if<GroupedGemm>(&step.op);
-    if (!op) continue;
-    out.push_back(formatted("{}: {:.1f} of {} local experts met in a layer ({} to {}), expected {:.1f}", name,
-                            sum / static_cast<double>(met.size()), op->experts,
-                            *std::min_element(met.begin(), met.end()), *std::max_element(met.begin(), met.end()),
-                            op->experts_met));
-    break;
-  }
-  return out;
-}
-
 }  // namespace specstep::cuda

@@ -44,7 +44,8 @@ class PreparedPass {
   /// departures; two stamps are kernels too, and lengthen what they enclose by the gaps between kernels. Nothing for a
   /// pass without them.
   std::optional<InSitu> in_situ();
-  std::vector<std::string> notes() const;
+  /// That of the first rank of this process: no nodes where nothing is captured.
+  const CapturedGraph& graph() const { return ranks_.front().graph; }
   /// Experts of the first rank of this process that rows of the last pass were for, [routed layer].
   std::vector<std::int32_t> experts_met() const;
   /// Device bytes of its buffers on one rank.

@@ -6,6 +6,7 @@
 #include "model/base/units.h"
 #include "model/build_plan.h"
 #include "sim/engine/generated_text.h"
+#include "sim/engine/pass_notes.h"
 #include "sim/engine/passes.h"
 #include "sim/engine/phase.h"
 #include "sim/plan_options.h"
@@ -163,6 +164,7 @@ class Measured {
       sum.spans.resize(one.spans.size());
       for (std::size_t s = 0; s < one.spans.size(); ++s) {
         sum.spans[s].seconds += one.spans[s].seconds;
+        sum.spans[s].gap += one.spans[s].gap;
         sum.spans[s].provenance = one.spans[s].provenance;
       }
       last = std::move(one);
@@ -174,13 +176,20 @@ class Measured {
     const double scale = sum.seconds > 0 ? usual / sum.seconds : 0;
     sum.seconds = usual;
     for (double& part : sum.parts) part *= scale;
-    for (StepTime& span : sum.spans) span.seconds *= scale;
+    for (StepTime& span : sum.spans) {
+      span.seconds *= scale;
+      span.gap *= scale;
+    }
     sum.in_situ_seconds = last.in_situ_seconds;
     sum.wait_seconds = last.wait_seconds;
     sum.allreduce_seconds = last.allreduce_seconds;
     sum.experts_met = last.experts_met;
     out = phase_of(*prepared, sum, config_.workload.batch);
-    add_notes(prepared->notes());
+    if (last.device) {
+      PassNotes traced;
+      traced.add(pass_name(draft, kind), out, *last.device);
+      add_notes(traced.lines());
+    }
     if (kind == (config_.speculative() ? PassKind::verify : PassKind::decode)) allreduce(last);
     out.passes_per_cycle = per_cycle;
     result_.phases.push_back(out);

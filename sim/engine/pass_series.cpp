@@ -21,6 +21,58 @@ void add_part(PhaseResult& phase, Part part, double seconds) {
   for (double& sample : phase.samples) sample += seconds;
 }
 
+void add_cost(Cost& mean, const Cost& one, double share) {
+  mean.flops += share * one.flops;
+  mean.weight_bytes += share * one.weight_bytes;
+  mean.kv_bytes += share * one.kv_bytes;
+  mean.activation_bytes += share * one.activation_bytes;
+  mean.comm_bytes += share * one.comm_bytes;
+  mean.nodes += share * one.nodes;
+}
+
+/// Whether two passes consist of the same steps, whatever their sizes.
+bool same_steps(const PassSteps& a, const PassSteps& b) {
+  const auto alike = [](const StepPlace& x, const StepPlace& y) { return x.layer == y.layer && x.row == y.row; };
+  const auto of_kind = [](const StepRow& x, const StepRow& y) {
+    return x.kind == y.kind && x.op.index() == y.op.index() && x.count == y.count;
+  };
+  return std::equal(a.rows.begin(), a.rows.end(), b.rows.begin(), b.rows.end(), of_kind) &&
+         std::equal(a.order.begin(), a.order.end(), b.order.begin(), b.order.end(), alike);
+}
+
+/// Without time and work.
+void empty_steps(PassSteps& steps) {
+  for (StepRow& row : steps.rows) {
+    row.seconds = 0;
+    row.cost = {};
+  }
+  for (StepPlace& place : steps.order) place.seconds = 0;
+}
+
+/// Shows the sizes of `one` where its steps are the same.
+void take_shapes(PassSteps& mean, const PassSteps& one) {
+  if (!same_steps(mean, one)) return;
+  for (std::size_t i = 0; i < one.rows.size(); ++i) mean.rows[i].op = one.rows[i].op;
+}
+
+void add_steps(PassSteps& mean, const PassSteps& one, double share) {
+  std::size_t row = 0, place = 0;  // where those of `one` stand in the mean
+  if (!same_steps(mean, one)) {
+    row = mean.rows.size();
+    place = mean.order.size();
+    PassSteps more = one;
+    empty_steps(more);
+    for (StepPlace& p : more.order) p.row += static_cast<std::uint32_t>(row);
+    mean.rows.insert(mean.rows.end(), more.rows.begin(), more.rows.end());
+    mean.order.insert(mean.order.end(), more.order.begin(), more.order.end());
+  }
+  for (std::size_t i = 0; i < one.rows.size(); ++i) {
+    mean.rows[row + i].seconds += share * one.rows[i].seconds;
+    add_cost(mean.rows[row + i].cost, one.rows[i].cost, share);
+  }
+  for (std::size_t i = 0; i < one.order.size(); ++i) mean.order[place + i].seconds += share * one.order[i].seconds;
+}
+
 }  // namespace
 
 void add_weighted(PhaseResult& mean, const PhaseResult& one, double share) {
@@ -31,12 +83,8 @@ void add_weighted(PhaseResult& mean, const PhaseResult& one, double share) {
   mean.wait_seconds += share * one.wait_seconds;
   mean.host_seconds += share * one.host_seconds;
   for (std::size_t p = 0; p < part_count; ++p) mean.parts[p] += share * one.parts[p];
-  mean.cost.flops += share * one.cost.flops;
-  mean.cost.weight_bytes += share * one.cost.weight_bytes;
-  mean.cost.kv_bytes += share * one.cost.kv_bytes;
-  mean.cost.activation_bytes += share * one.cost.activation_bytes;
-  mean.cost.comm_bytes += share * one.cost.comm_bytes;
-  mean.cost.nodes += share * one.cost.nodes;
+  add_cost(mean.cost, one.cost, share);
+  add_steps(mean.steps, one.steps, share);
 }
 
 PhaseResult emptied(const PhaseResult& one) {
@@ -45,6 +93,7 @@ PhaseResult emptied(const PhaseResult& one) {
   out.samples.assign(one.samples.size(), 0);
   out.parts = {};
   out.cost = {};
+  empty_steps(out.steps);
   return out;
 }
 
@@ -58,10 +107,18 @@ PhaseResult PassSeries::once(const PassUse& use, std::int64_t context) {
   PassOutcome out = source_.carry_out({shape, choice.launch, use.draft_model});
   for (const std::string& note : out.notes)
     if (std::find(notes_.begin(), notes_.end(), note) == notes_.end()) notes_.push_back(note);
+  if (out.device) traced_.add(pass_name(use.draft_model, use.kind), out.phase, *out.device);
   for (std::size_t i = 0; i < out.by_source.size(); ++i) by_source_[i] += use.times * out.by_source[i];
   extrapolated_ += use.times * out.extrapolated;
   if (!measures_) add_engine_time(out.phase, use);
   return std::move(out.phase);
+}
+
+std::vector<std::string> PassSeries::notes() const {
+  std::vector<std::string> out = notes_;
+  const std::vector<std::string> traced = traced_.lines();
+  out.insert(out.end(), traced.begin(), traced.end());
+  return out;
 }
 
 std::map<std::string, double> PassSeries::provenance() const {
@@ -99,6 +156,7 @@ PhaseResult PassSeries::growing(const PassUse& use) {
     const PhaseResult one = once(weighted, context);
     if (i == 0) mean = emptied(one);
     add_weighted(mean, one, share);
+    if (i == context_points / 2) take_shapes(mean.steps, one.steps);
   }
   return mean;
 }

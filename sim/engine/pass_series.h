@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "sim/engine/pass_notes.h"
 #include "sim/engine/passes.h"
 
 namespace specstep {
@@ -31,8 +32,8 @@ class PassSeries {
   /// The mean over a generation whose context grows from the prompt on.
   PhaseResult growing(const PassUse& use);
 
-  /// Each note of the passes once, in order.
-  const std::vector<std::string>& notes() const { return notes_; }
+  /// Each note of the passes once, in order; then what devices showed of them.
+  std::vector<std::string> notes() const;
   /// Share of the request's time by source of the numbers; "extrapolated" overlaps them. Sources without time are
   /// absent.
   std::map<std::string, double> provenance() const;
@@ -44,11 +45,13 @@ class PassSeries {
   PassSource& source_;
   bool measures_;
   std::vector<std::string> notes_;
+  PassNotes traced_;
   std::array<double, 4> by_source_{};  // seconds, by comm::Provenance
   double extrapolated_ = 0;
 };
 
-/// mean += share x one, in every number that is a mean of passes.
+/// mean += share x one, in every number that is a mean of passes. Steps are added one by one; where one of the passes
+/// has other steps, those of both stand behind each other.
 void add_weighted(PhaseResult& mean, const PhaseResult& one, double share);
 /// A phase like `one` whose means are 0, to add to.
 PhaseResult emptied(const PhaseResult& one);

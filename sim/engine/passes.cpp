@@ -24,7 +24,10 @@ void scale(Timeline& timeline, double seconds) {
   const double factor = timeline.seconds > 0 ? seconds / timeline.seconds : 0;
   timeline.seconds = seconds;
   for (double& part : timeline.parts) part *= factor;
-  for (StepTime& span : timeline.spans) span.seconds *= factor;
+  for (StepTime& span : timeline.spans) {
+    span.seconds *= factor;
+    span.gap *= factor;
+  }
 }
 
 }  // namespace
@@ -48,10 +51,10 @@ PassOutcome carry_out(const RunConfig& config, PreparedPlan& prepared, bool repe
     seconds.push_back(timeline.seconds);
   else
     scale(timeline, median(seconds));
-  PassOutcome out{phase_of(prepared, timeline, config.workload.batch), {}, 0, prepared.notes()};
+  PassOutcome out{phase_of(prepared, timeline, config.workload.batch), {}, 0, prepared.notes(), timeline.device};
   for (const StepTime& span : timeline.spans) {
-    out.by_source[static_cast<std::size_t>(span.provenance)] += span.seconds;
-    if (span.extrapolated) out.extrapolated += span.seconds;
+    out.by_source[static_cast<std::size_t>(span.provenance)] += span.seconds + span.gap;
+    if (span.extrapolated) out.extrapolated += span.seconds + span.gap;
   }
   out.phase.samples = std::move(seconds);
   return out;

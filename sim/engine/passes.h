@@ -2,6 +2,7 @@
 #pragma once
 
 #include <array>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -22,6 +23,7 @@ struct PassOutcome {
   std::array<double, 4> by_source{};  // seconds, by comm::Provenance
   double extrapolated = 0;            // of these, outside the range that the numbers were checked in
   std::vector<std::string> notes;
+  std::optional<DeviceTrace> device;
 };
 
 class PassSource {

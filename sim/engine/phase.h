@@ -6,7 +6,7 @@
 
 namespace specstep {
 
-/// Time, parts, work and collectives of one pass of `batch` sequences.
+/// Time, parts, steps, work and collectives of one pass of `batch` sequences.
 PhaseResult phase_of(const PreparedPlan& prepared, const Timeline& timeline, std::int64_t batch);
 
 }  // namespace specstep

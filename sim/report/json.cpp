@@ -14,6 +14,26 @@ using Json = nlohmann::ordered_json;
 
 namespace {
 
+Json steps_json(const PassSteps& steps) {
+  Json out = Json::array();
+  for (const StepRow& row : steps.rows) {
+    Json one = {{"label", name_of(row.kind)},
+                {"op", op_name(row.op)},
+                {"shape", op_text(row.op)},
+                {"part", name_of(row.part)},
+                {"count", row.count},
+                {"seconds", row.seconds},
+                {"gb_s", gb_per_second(row.cost, row.seconds)},
+                {"bytes", row.cost.bytes()},
+                {"weight_bytes", row.cost.weight_bytes},
+                {"flops", row.cost.flops}};
+    if (row.cost.comm_bytes > 0) one["comm_bytes"] = row.cost.comm_bytes;
+    one.update({{"provenance", name_of(row.provenance)}, {"extrapolated", row.extrapolated}});
+    out.push_back(std::move(one));
+  }
+  return out;
+}
+
 Json phase_json(const PhaseResult& p) {
   Json parts;
   for (std::size_t i = 0; i < part_count; ++i) parts[EnumNames<Part>::names()[i]] = p.parts[i];
@@ -32,7 +52,8 @@ Json phase_json(const PhaseResult& p) {
               {"kv_bytes", p.cost.kv_bytes},
               {"activation_bytes", p.cost.activation_bytes},
               {"nodes", p.cost.nodes},
-              {"host_launch_seconds", p.host_seconds}};
+              {"host_launch_seconds", p.host_seconds},
+              {"steps", steps_json(p.steps)}};
   if (p.local_experts > 0) {
     out["experts"] = {{"local", p.local_experts}, {"expected", p.experts_expected}};
     if (!p.experts_met.empty()) out["experts"]["met"] = p.experts_met;

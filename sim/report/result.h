@@ -13,6 +13,37 @@
 
 namespace specstep {
 
+/// Equal steps of a pass, all of them together: one kind of step, one operation.
+struct StepRow {
+  StepKind kind{};
+  Op op;  // where a phase is a mean over contexts, that of the pass halfway
+  Part part = Part::other;
+  std::int64_t count = 0;
+  double seconds = 0;
+  Cost cost;
+  comm::Provenance provenance = comm::Provenance::datasheet;
+  bool extrapolated = false;
+};
+
+/// 10^9 bytes a second: of a collective its payload, else what the GPU reads and writes. 0 where there is no time.
+inline double gb_per_second(const Cost& cost, double seconds) {
+  return seconds > 0 ? (cost.comm_bytes > 0 ? cost.comm_bytes : cost.bytes()) / seconds / 1e9 : 0;
+}
+
+/// One step of a pass, of the kind of a row.
+struct StepPlace {
+  std::int32_t layer = no_index;
+  std::uint32_t row = 0;
+  double seconds = 0;
+};
+
+/// The steps of a traced pass. What they leave of a part of its breakdown belongs to no step: launch, skew, host, and
+/// of other what the engine spends on layers.
+struct PassSteps {
+  std::vector<StepRow> rows;     // in order of first appearance
+  std::vector<StepPlace> order;  // that of the plan
+};
+
 /// One pass of the whole batch on the slowest rank.
 struct PhaseResult {
   PassKind kind = PassKind::decode;
@@ -33,6 +64,7 @@ struct PhaseResult {
   std::int64_t local_experts = 0;         // of a layer that routes; 0: none does
   double experts_expected = 0;            // of those, met by the tokens of a pass
   std::vector<std::int32_t> experts_met;  // the same as met, [routed layer], by executors that compute
+  PassSteps steps;
 };
 
 struct Metric {
@@ -75,6 +107,9 @@ nlohmann::ordered_json to_json(const RunResult& result);
 std::string to_csv(const RunResult& result);
 /// The rows alone, each behind `prefix`; with one more column where `reported` figures are given, empty for others.
 std::string csv_rows(const RunResult& result, const std::string& prefix, const std::map<std::string, double>* reported);
+/// Chrome trace events, which Perfetto opens, one a line: a process for each phase, its steps behind each other from 0
+/// on, then what belongs to no step. Times are whole nanoseconds, in microseconds.
+std::string to_timeline(const RunResult& result);
 /// As a cell of a CSV file.
 std::string csv_field(const std::string& text);
 

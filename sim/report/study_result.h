@@ -69,6 +69,8 @@ Agreement agreement_of(const Metric& predicted, double reported, double toleranc
 nlohmann::ordered_json to_json(const StudyResult& study);
 /// One row a metric of each run, the run's name in front; hypotheses are named "RUN / HYPOTHESIS".
 std::string to_csv(const StudyResult& study);
+/// The timelines of the study's runs, one behind the other. Hypotheses are none.
+std::string to_timeline(const StudyResult& study);
 /// Reported beside predicted, the causes that would explain each figure, and the figures that contradict each other.
 std::string to_text(const StudyResult& study);
 

@@ -33,6 +33,7 @@ PassOutcome Prices::carry_out(const PassRequest& request) {
     if (known.batch == batch && known.request == request) return known.outcome;
   const auto prepared = executor_.prepare(shelf_.plan(*asked_, request), request.launch);
   known_.push_back({request, batch, specstep::carry_out(*asked_, *prepared, false)});
+  known_.back().outcome.phase.steps = {};  // no question asks for them, and every answer is a copy
   return known_.back().outcome;
 }
 
