@@ -241,11 +241,11 @@ inline bool suits_stream(const ProductJob& job) {
 /// added, in one order. Chunks are of much the same size.
 template <class Codec>
 StreamShape plan_stream(const ProductJob& job, int room) {
-  constexpr int small_room = 200 << 10, tiles_of_warp = 14;
+  constexpr int small_room = 200 << 10, least_cols = 896;
   StreamShape shape;
   shape.warps = room < small_room ? most_warps / 2 : most_warps;
   shape.tiles = static_cast<int>(job.weight.tiling.col_tiles);
-  while (2 << shape.along_shift <= shape.warps && shape.tiles >> (shape.along_shift + 1) >= tiles_of_warp)
+  while (2 << shape.along_shift <= shape.warps && (shape.tiles >> (shape.along_shift + 1)) * Codec::cols >= least_cols)
     ++shape.along_shift;
   const int each = static_cast<int>(ceil_div(shape.tiles, 1 << shape.along_shift));
   shape.chunk_tiles = static_cast<int>(ceil_div(each, ceil_div(each, most_chunk_tiles)));
