@@ -17,7 +17,8 @@ struct Grouping {
 
 /// out[pair, n] = in[pair / share, k] weight[expert of pair][n, k]^T for each pair of this rank. Rows of other ranks
 /// are set to zero when `clear`. Offsets are read on the device, so a captured graph follows the router. `pairs` is
-/// the capacity (tokens * top_k) and sets the grid. Accumulates in fp32.
+/// the capacity (tokens * top_k) and sets the grid. Accumulates in fp32. All ceil(pairs / share) rows of the input are
+/// readable; those of no pair of this rank may hold anything.
 struct GroupedProduct {
   const void* in = nullptr;
   std::int64_t in_stride = 0;  // values

@@ -103,7 +103,7 @@ __device__ inline void copy_bulk(std::uint32_t to, const void* from, int bytes, 
                     "l"(from), "r"(bytes), "r"(barrier)
                     : "memory");))
 }
-/// What is read once is the first to leave the second-level cache.
+/// What is mostly read once is the first to leave the second-level cache.
 __device__ inline std::uint64_t once_policy() {
   std::uint64_t policy = 0;
   NV_IF_TARGET(NV_PROVIDES_SM_90, (asm volatile("createpolicy.fractional.L2::evict_first.b64 %0, 1.0;"

@@ -28,7 +28,7 @@ __device__ inline std::uint32_t masked(std::uint32_t a, std::uint32_t mask, std:
 /// Where few rows use a weight, decoding it costs most. A codec that is `small` then leaves codes in the lowest places
 /// of a bf16, as the very small numbers that they are there, subnormal ones among them (unpack_small); the input is
 /// multiplied by 2^64 when it is staged and the sums by small_unit when they are complete, so that inputs of 2^63 and
-/// more are too large.
+/// more are too large, and sums below 2^-60 lose bits.
 struct TileCodec {
   static constexpr int thread_cols = 4, stage_pad = 16;
   static constexpr bool plain = false;  // rows as they are

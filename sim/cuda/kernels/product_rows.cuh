@@ -75,6 +75,11 @@ class Rows {
     __syncthreads();
   }
 
+  /// Waits for rows that were asked for and never used: copies do not outlive their block.
+  __device__ void close() {
+    if (pending_) await_barrier(there_, parity_);
+  }
+
  private:
   static constexpr int pad = 32;  // values; the 16 bytes of two rows then meet all banks
 

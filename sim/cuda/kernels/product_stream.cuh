@@ -136,6 +136,7 @@ class StreamWarp {
       }
     }
     totals_.finish();
+    if constexpr (by_input) staged.close();
   }
 
  private:
@@ -189,7 +190,7 @@ class StreamWarp {
   Totals& totals_;
 };
 
-/// `by_input`: the input is so small that each block stages all of it.
+/// `by_input`: the grouping is new and the input so small that each block stages all of it.
 template <class Codec, bool by_input>
 __global__ void __launch_bounds__(32 * most_warps, 1) multiply_stream(const ProductJob job, const StreamShape shape) {
   extern __shared__ __align__(128) unsigned char shared[];
@@ -208,6 +209,7 @@ __global__ void __launch_bounds__(32 * most_warps, 1) multiply_stream(const Prod
     __syncthreads();
     wait_for_predecessor();
     work.ask();
+    work.ask_first();
     rows.request(0);
     work.open();
     supply.open_first();

@@ -97,7 +97,7 @@ class Supply {
     await_barrier(barriers_ + turn_ * 8, parity_);
     return ring_ + turn_ * shape_.chunk_bytes;
   }
-  /// All threads of the warp have read it: the next may take its place.
+  /// All threads of the warp have used it, which takes what they read: the next may take its place.
   __device__ void pass() {
     __syncwarp();
     load<true>(turn_);
@@ -112,10 +112,10 @@ class Supply {
     if (elected()) {
       const std::uint32_t to = ring_ + place * shape_.chunk_bytes, barrier = barriers_ + place * 8;
       expect_bytes(barrier, value_bytes_ + scale_bytes_);
-      copy_once(to, values_ + tile_ * tile_bytes, value_bytes_, {barrier, policy_});
+      const Landing landing{barrier, once_policy()};
+      copy_once(to, values_ + tile_ * tile_bytes, value_bytes_, landing);
       if (Codec::always_scaled || scale_bytes_ > 0)
-        copy_once(to + shape_.chunk_tiles * tile_bytes, scales_ + group_bytes_before_, scale_bytes_,
-                  {barrier, policy_});
+        copy_once(to + shape_.chunk_tiles * tile_bytes, scales_ + group_bytes_before_, scale_bytes_, landing);
     }
     if (tile_ > place_.begin || place_.end - place_.begin > shape_.chunk_tiles) {
       const int next = tile_ + shape_.chunk_tiles;
@@ -172,7 +172,6 @@ class Supply {
   const BlockWork& work_;
   const StreamPlace& place_;
   const std::uint32_t ring_, barriers_;
-  const std::uint64_t policy_ = once_policy();
   const std::uint8_t* values_ = nullptr;
   const std::uint8_t* scales_ = nullptr;
   int item_ = 0, next_ = 0, first_ = 0, left_ = 0;  // left_: rows of tiles, of those of the stretch

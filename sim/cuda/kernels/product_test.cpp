@@ -211,9 +211,34 @@ TEST_F(Products, OfPartsThatBeginInsideAGroup) {
            {"nvfp4, half of a group of 32", {{DType::nvfp4, 32, DType::fp8}, 2, 24, 48, 48, 96}, {2, 1}},
            {"int4 from the middle of a step", {int4, 2, 24, 16, 48, 64}, {2, 5}},
            {"mxfp4, 360 columns a rank as of gpt-oss-120b", {mxfp4, 3, 48, 360, 1080, 2880}, {2, 1, 10}},
+           {"fp8, columns of a rank from inside a group", {fp8, 3, 48, 360, 1080, 2880}, {2, 1, 10}},
            {"nvfp4, odd columns a rank", {nvfp4, 3, 24, 45, 135, 180}, {2, 1, 9}},
            {"int8, long rows with a lead", {int8, 2, 24, 1080, 1080, 2160}, {3, 17}}})
     check_grouped(c, Real::bf16);
+}
+
+TEST_F(Products, BehindEachOtherWithBlocksThatHaveNothingToDo) {
+  // One token, and of its experts one is here, or none.
+  for (const WeightFormat& format : {int4, fp8}) {
+    constexpr std::int64_t n = 512, k = 1024;
+    const TestMatrix matrix({format, 8, n, k}, Real::bf16);
+    const Activations in(numbers(k, 1), Real::bf16), one(8 * n, Real::bf16), none(8 * n, Real::bf16);
+    const Activations many(8 * n, Real::bf16);
+    const Routing some({0, 0, 0, 1, 0, 0, 0, 0}, 7), nothing({0, 0, 0, 0, 0, 0, 0, 0}, 8);
+    const DeviceRouting here(some), elsewhere(nothing);
+    GroupedProduct call{in.get(), k, 8, one.get(), n, 8, here.get(), matrix.get()};
+    grouped_product(call, Real::bf16, nullptr);
+    call.out = many.get();
+    for (int i = 0; i < 200; ++i) {
+      call.grouping = i % 3 == 1 ? elsewhere.get() : here.get();
+      grouped_product(call, Real::bf16, nullptr);
+    }
+    EXPECT_EQ(many.bytes(), one.bytes());
+    call.out = none.get(), call.grouping = elsewhere.get();
+    grouped_product(call, Real::bf16, nullptr);
+    const std::vector<std::uint8_t> untouched(8 * n * 2, 0xA5);
+    EXPECT_EQ(none.bytes(), untouched);
+  }
 }
 
 TEST_F(Products, OfKimiExperts) {

@@ -79,10 +79,14 @@ class BlockWork {
   /// waits for others.
   __device__ void ask() {
     if (!job_.spans) return;
-    const int thread = static_cast<int>(threadIdx.x), lane = thread % 32;
+    const int thread = static_cast<int>(threadIdx.x);
     if (thread <= job_.max_slots) own_ = __ldcg(job_.spans + thread);
-    if (lane <= job_.max_slots) of_lane_ = __ldcg(job_.spans + lane);
     if (listed() && thread < job_.pairs) pair_ = __ldcg(job_.pair_of + thread);
+  }
+  /// Asks for what open() and first() take.
+  __device__ void ask_first() {
+    const int lane = static_cast<int>(threadIdx.x) % 32;
+    if (job_.spans && lane <= job_.max_slots) of_lane_ = __ldcg(job_.spans + lane);
   }
   /// Behind this begin(), end() and first() hold,
   __device__ void open() {
