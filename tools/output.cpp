@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <csignal>
 #include <cstring>
 #include <nlohmann/json.hpp>
 
@@ -72,6 +73,18 @@ struct Place {
   std::string partial() const { return formatted("{}.partial.{}", path.string(), ::getpid()); }
 };
 
+/// Where links lead, also those to what is not there yet; a link where they only lead to each other.
+fs::path followed(fs::path path) {
+  constexpr int most_links = 40;  // as the kernel's
+  std::error_code failed;
+  for (int links = 0; links < most_links && fs::is_symlink(path, failed); ++links) {
+    const fs::path next = fs::read_symlink(path, failed);
+    if (failed) break;
+    path = path.parent_path() / next;
+  }
+  return path;
+}
+
 Place place_named(const std::string& target) {
   Place out;
   if (target == "-") return out;
@@ -82,7 +95,7 @@ Place place_named(const std::string& target) {
     return out;  // by another name, as /dev/stdout
   const bool device = out.there && !S_ISREG(out.is.st_mode);
   out.kind = device ? Place::Kind::device : Place::Kind::file;
-  out.path = device ? fs::path(target) : one_spelling(target);
+  out.path = device ? fs::path(target) : one_spelling(followed(target));
   return out;
 }
 
@@ -92,6 +105,8 @@ std::string refusal(const Place& place) {
   if (place.there && S_ISDIR(place.is.st_mode)) return "is a directory";
   if (place.there && ::access(place.path.c_str(), W_OK) != 0) return std::strerror(errno);
   if (place.kind == Place::Kind::device) return "";
+  std::error_code failed;
+  if (fs::is_symlink(place.path, failed)) return std::strerror(ELOOP);
   const int file = ::open(place.partial().c_str(), O_CREAT | O_EXCL | O_WRONLY | O_CLOEXEC, 0644);
   if (file < 0 && place.there) return "no file can be made beside it, to take its place";
   if (file < 0) return std::strerror(errno);
@@ -99,6 +114,34 @@ std::string refusal(const Place& place) {
   ::unlink(place.partial().c_str());
   return "";
 }
+
+/// A file that goes with this.
+struct Passing {
+  std::string path;  // empty: none
+  Passing() = default;
+  Passing(const Passing&) = delete;
+  Passing& operator=(const Passing&) = delete;
+  ~Passing() {
+    if (!path.empty()) ::unlink(path.c_str());
+  }
+};
+
+/// Signals that end the program wait while this lives: what is written beside its place is put there or removed.
+class SignalsHeld {
+ public:
+  SignalsHeld() {
+    sigset_t held;
+    sigemptyset(&held);
+    for (const int signal : {SIGINT, SIGTERM, SIGHUP}) sigaddset(&held, signal);
+    ::pthread_sigmask(SIG_BLOCK, &held, &before_);
+  }
+  ~SignalsHeld() { ::pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
+  SignalsHeld(const SignalsHeld&) = delete;
+  SignalsHeld& operator=(const SignalsHeld&) = delete;
+
+ private:
+  sigset_t before_{};
+};
 
 /// A result written beside its place; nothing stands there until commit(). Links are followed, modes kept.
 class StagedFile {
@@ -108,25 +151,21 @@ class StagedFile {
       text_ = text;
       return;
     }
-    partial_ = place_.partial();
-    File(partial_, O_CREAT | O_TRUNC, target).finish(text);
-    if (place_.there) (void)::chmod(partial_.c_str(), place_.is.st_mode & 07777);
+    partial_.path = place_.partial();
+    File(partial_.path, O_CREAT | O_TRUNC, target).finish(text);
+    if (place_.there) (void)::chmod(partial_.path.c_str(), place_.is.st_mode & 07777);
   }
-  ~StagedFile() {
-    if (!partial_.empty()) ::unlink(partial_.c_str());
-  }
-  StagedFile(const StagedFile&) = delete;
-  StagedFile& operator=(const StagedFile&) = delete;
   bool is_file() const { return place_.kind == Place::Kind::file; }
   void commit() {
     if (place_.kind != Place::Kind::file) return File(place_.path.string(), 0, target_).finish(text_);
-    if (::rename(partial_.c_str(), place_.path.c_str()) != 0) cannot_write(target_, errno);
-    partial_.clear();
+    if (::rename(partial_.path.c_str(), place_.path.c_str()) != 0) cannot_write(target_, errno);
+    partial_.path.clear();
   }
 
  private:
-  std::string target_, text_, partial_;
+  std::string target_, text_;
   Place place_;
+  Passing partial_;
 };
 
 bool to_file(const std::optional<std::string>& target) {
@@ -136,6 +175,7 @@ bool to_file(const std::optional<std::string>& target) {
 std::string json_text(const Output& output) { return output.json().dump(2) + "\n"; }
 
 void write_files(const CommonOptions& options, const Output& output) {
+  const SignalsHeld held;
   std::vector<std::unique_ptr<StagedFile>> staged;
   const auto stage = [&](const std::optional<std::string>& target, const std::function<std::string()>& text) {
     if (to_file(target)) staged.push_back(std::make_unique<StagedFile>(*target, text()));

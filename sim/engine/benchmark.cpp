@@ -134,10 +134,10 @@ class Benchmark {
       PhaseResult mean = extend(less);
       const double more = length_ - static_cast<double>(less);
       if (more > 0) {
-        const PhaseResult low = mean;
-        mean = emptied(low);
+        const PhaseResult low = std::move(mean), high = extend(less + 1);
+        mean = emptied(more < 0.5 ? low : high);  // shapes are those of the nearest
         add_weighted(mean, low, 1 - more);
-        add_weighted(mean, extend(less + 1), more);
+        add_weighted(mean, high, more);
       }
       mean.tokens = std::llround(batch() * length_);
       phases.back() = std::move(mean);

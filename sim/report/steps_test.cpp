@@ -75,11 +75,19 @@ TEST(Steps, RowsAndBreakdownAreTheSameTime) {
   expect_whole(waits);
 }
 
-// SGLang V1's eager extend is a mean of passes over two and three tokens.
+// SGLang V1's eager extend is a mean of passes over two and three tokens. It shows the shapes of the nearer one.
 TEST(Steps, AMeanOfLengthsIsOneToo) {
-  const RunResult r = carried_out(
-      "tiny", {"engine.cycle.rules=sglang_v1", "engine.phases.extend=eager", "speculation.acceptance={length: 2.25}"});
-  expect_whole(phase_in(r, PassKind::extend), 0, "extend");
+  for (const auto& [length, nearest] : {std::pair{"2.25", 2}, std::pair{"2.75", 3}}) {
+    const RunResult r = carried_out("tiny", {"engine.cycle.rules=sglang_v1", "engine.phases.extend=eager",
+                                             std::string("speculation.acceptance={length: ") + length + "}"});
+    const PhaseResult& extend = phase_in(r, PassKind::extend);
+    expect_whole(extend, 0, "extend");
+    EXPECT_EQ(extend.tokens, nearest);
+    const auto qkv = std::find_if(extend.steps.rows.begin(), extend.steps.rows.end(),
+                                  [](const StepRow& row) { return row.kind == StepKind::qkv; });
+    ASSERT_NE(qkv, extend.steps.rows.end());
+    EXPECT_EQ(op_text(qkv->op).find("[" + std::to_string(nearest) + ", "), 0U) << op_text(qkv->op);
+  }
 }
 
 TEST(Steps, TimeOfLayersBelongsToNoStep) {

@@ -29,7 +29,9 @@ class Trace {
     for (const StepPlace& place : phase.steps.order) put(phase.steps.rows[place.row], place);
     for (std::size_t i = 0; i < part_count; ++i) {
       const std::string part = EnumNames<Part>::names()[i];
-      if (nanoseconds(left[i]) > 0) put_time(part, part, left[i], Json::object());  // else a rounding of the sum
+      const bool layers = static_cast<Part>(i) == Part::other;
+      if (nanoseconds(left[i]) > 0)  // else a rounding of the sum
+        put_time(layers ? "engine's layers" : part, part, left[i], Json::object());
     }
   }
 
