@@ -147,23 +147,17 @@ class SignalsHeld {
 class StagedFile {
  public:
   StagedFile(const std::string& target, const std::string& text) : target_(target), place_(place_named(target)) {
-    if (place_.kind != Place::Kind::file) {  // a device or a pipe cannot be renamed over
-      text_ = text;
-      return;
-    }
     partial_.path = place_.partial();
     File(partial_.path, O_CREAT | O_TRUNC, target).finish(text);
     if (place_.there) (void)::chmod(partial_.path.c_str(), place_.is.st_mode & 07777);
   }
-  bool is_file() const { return place_.kind == Place::Kind::file; }
   void commit() {
-    if (place_.kind != Place::Kind::file) return File(place_.path.string(), 0, target_).finish(text_);
     if (::rename(partial_.path.c_str(), place_.path.c_str()) != 0) cannot_write(target_, errno);
     partial_.path.clear();
   }
 
  private:
-  std::string target_, text_;
+  std::string target_;
   Place place_;
   Passing partial_;
 };
@@ -175,19 +169,20 @@ bool to_file(const std::optional<std::string>& target) {
 std::string json_text(const Output& output) { return output.json().dump(2) + "\n"; }
 
 void write_files(const CommonOptions& options, const Output& output) {
+  std::vector<std::pair<std::string, std::function<std::string()>>> devices, files;
+  const auto add = [&](const std::optional<std::string>& target, const std::function<std::string()>& text) {
+    if (to_file(target)) (place_named(*target).kind == Place::Kind::file ? files : devices).emplace_back(*target, text);
+  };
+  add(options.json, [&] { return json_text(output); });
+  add(options.csv, output.csv);
+  add(options.saved_table, output.saved_table);
+  add(options.timeline, output.timeline);
+  // A device or a pipe may fail half-way, or have no reader, and cannot be taken back: before any file is begun.
+  for (const auto& [target, text] : devices) File(place_named(target).path.string(), 0, target).finish(text());
   const SignalsHeld held;
   std::vector<std::unique_ptr<StagedFile>> staged;
-  const auto stage = [&](const std::optional<std::string>& target, const std::function<std::string()>& text) {
-    if (to_file(target)) staged.push_back(std::make_unique<StagedFile>(*target, text()));
-  };
-  stage(options.json, [&] { return json_text(output); });
-  stage(options.csv, output.csv);
-  stage(options.saved_table, output.saved_table);
-  stage(options.timeline, output.timeline);
-  // A device or a pipe may fail half-way and cannot be taken back: before a file stands in its place.
-  for (const bool files : {false, true})
-    for (const auto& one : staged)
-      if (one->is_file() == files) one->commit();
+  for (const auto& [target, text] : files) staged.push_back(std::make_unique<StagedFile>(target, text()));
+  for (const auto& one : staged) one->commit();
 }
 
 void show(const CommonOptions& options, const Output& output) {

@@ -9,4 +9,7 @@ specstep run tiny --json ahead.json --quiet; test -L ahead.json; grep -c specste
 specstep run tiny --json round.json || echo "exit $?"
 specstep run tiny --csv made.json --json ahead.json || echo "exit $?"
 (ulimit -f 20; specstep run tiny --json large.json --quiet) || echo "exit $?"
+# A pipe without a reader waits, but not against a signal, and no file is begun before it.
+mkfifo pipe
+timeout -k 1 -s TERM 1 specstep run tiny --json behind.json --timeline pipe || echo "exit $?"
 ls

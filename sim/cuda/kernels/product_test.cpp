@@ -217,7 +217,7 @@ TEST_F(Products, OfPartsThatBeginInsideAGroup) {
     check_grouped(c, Real::bf16);
 }
 
-TEST_F(Products, BehindEachOtherWithBlocksThatHaveNothingToDo) {
+TEST_F(Products, BehindEachOtherWithIdleBlocks) {
   // One token, and of its experts one is here, or none.
   for (const WeightFormat& format : {int4, fp8}) {
     constexpr std::int64_t n = 512, k = 1024;
